@@ -1,0 +1,2 @@
+//! The command `needle`: parse, dispatch, print the error once.
+fn main() {}

@@ -1,0 +1,2 @@
+//! One binary for all acceptance tests, because candle links slowly.
+#![allow(missing_docs)]

@@ -1,12 +1,15 @@
 //! Runtime and fine-tuner for Needle, the tiny tool-calling model: text and tool schemas in, a tool call out.
-//!
-//! In reading order: [`error`], [`config`], [`quant`], [`weights`].
 #![warn(missing_docs)]
 
 pub mod config;
 pub mod error;
+pub mod model;
+pub mod ops;
 pub mod quant;
+pub mod session;
 pub mod weights;
 
 pub use config::{Config, Generation};
 pub use error::{Error, Result};
+pub use model::{Model, Window};
+pub use session::{Mark, Session};

@@ -1,0 +1,111 @@
+//! Orthonormal Walsh-Hadamard transform: `y = H·x`, `H[i, j] = (−1)^popcount(i & j) / √n`, in `n·log₂ n` additions.
+//!
+//! `H` is symmetric and its own inverse, so the gradient is the transform again.
+
+use candle_core::{CpuStorage, CustomOp1, D, DType, Device, Layout, Result, Shape, Tensor};
+
+use super::values;
+
+/// `y: [.., n]` = `H·x: [.., n]`, `n` a power of two.
+pub fn hadamard(x: &Tensor) -> Result<Tensor> {
+    if x.device().is_cpu() && x.dtype() == DType::F32 {
+        return x.contiguous()?.apply_op1(Hadamard);
+    }
+    hadamard_composed(x)
+}
+
+/// The definition: a product with the matrix.
+pub fn hadamard_composed(x: &Tensor) -> Result<Tensor> {
+    let n = x.dim(D::Minus1)?;
+    let h = matrix(n, x.device())?.to_dtype(x.dtype())?;
+    super::linear_composed(x, &h)
+}
+
+/// `H: [n, n]`.
+fn matrix(n: usize, device: &Device) -> Result<Tensor> {
+    let scale = 1.0 / (n as f32).sqrt();
+    let sign = |i: usize, j: usize| {
+        if (i & j).count_ones().is_multiple_of(2) {
+            scale
+        } else {
+            -scale
+        }
+    };
+    let entries: Vec<f32> = (0..n * n).map(|at| sign(at / n, at % n)).collect();
+    Tensor::from_vec(entries, (n, n), device)
+}
+
+struct Hadamard;
+
+impl CustomOp1 for Hadamard {
+    fn name(&self) -> &'static str {
+        "hadamard"
+    }
+
+    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let mut y = values(x, layout, "hadamard")?.to_vec();
+        let n = layout.dims().last().copied().unwrap_or(1);
+        if !n.is_power_of_two() {
+            candle_core::bail!("hadamard: expected a power of two, found a width of {n}");
+        }
+        y.chunks_exact_mut(n).for_each(transform);
+        Ok((CpuStorage::F32(y), layout.shape().clone()))
+    }
+
+    fn bwd(&self, _x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
+        hadamard(dy).map(Some)
+    }
+}
+
+/// Butterflies in place, one row.
+fn transform(row: &mut [f32]) {
+    let n = row.len();
+    let mut half = 1;
+    while half < n {
+        for pair in row.chunks_exact_mut(2 * half) {
+            let (low, high) = pair.split_at_mut(half);
+            for (a, b) in low.iter_mut().zip(high) {
+                (*a, *b) = (*a + *b, *a - *b);
+            }
+        }
+        half *= 2;
+    }
+    let scale = 1.0 / (n as f32).sqrt();
+    row.iter_mut().for_each(|x| *x *= scale);
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::Var;
+
+    use super::*;
+
+    #[test]
+    fn two_points_by_hand() -> Result<()> {
+        let half = std::f32::consts::FRAC_1_SQRT_2;
+        let y = hadamard(&Tensor::new(&[[1f32, 3.0]], &Device::Cpu)?)?;
+        assert_eq!(y.to_vec2::<f32>()?, vec![vec![4.0 * half, -2.0 * half]]);
+        Ok(())
+    }
+
+    #[test]
+    fn equals_the_definition_in_value_and_gradient_and_is_its_own_inverse() -> Result<()> {
+        for n in [1, 2, 8, 128, 512] {
+            let x = Var::randn(0f32, 1.0, (3, n), &Device::Cpu)?;
+            let weight = Tensor::randn(0f32, 1.0, (3, n), &Device::Cpu)?;
+            let (fused, composed) = (hadamard(&x)?, hadamard_composed(&x)?);
+            let largest = |t: Tensor| t.abs()?.max_all()?.to_scalar::<f32>();
+            assert!(largest((&fused - &composed)?)? < 1e-5);
+            assert!(largest((hadamard(&fused)? - x.as_tensor())?)? < 1e-5);
+            let gradient = |y: Tensor| -> Result<Tensor> {
+                let gradients = (y * &weight)?.sum_all()?.backward()?;
+                gradients
+                    .get(&x)
+                    .cloned()
+                    .ok_or_else(|| candle_core::Error::Msg("no gradient".into()))
+            };
+            assert!(largest((gradient(fused)? - gradient(composed)?)?)? < 1e-5);
+        }
+        Ok(())
+    }
+}

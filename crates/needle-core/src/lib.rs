@@ -2,6 +2,7 @@
 #![warn(missing_docs)]
 
 pub mod config;
+pub mod decode;
 pub mod error;
 pub mod model;
 pub mod ops;
@@ -10,6 +11,7 @@ pub mod session;
 pub mod weights;
 
 pub use config::{Config, Generation};
+pub use decode::{Completion, DecodeOptions, Flow, Overflow, Sampling, StopReason, generate};
 pub use error::{Error, Result};
 pub use model::{Model, Window};
 pub use session::{Mark, Session};

@@ -2,3 +2,4 @@
 #![allow(missing_docs)]
 
 mod golden;
+mod parity;

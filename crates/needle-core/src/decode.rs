@@ -31,7 +31,15 @@ pub enum Sampling {
 
 impl Sampling {
     fn processor(&self) -> Result<Option<LogitsProcessor>> {
-        let Self::Random { temperature, top_k, top_p, seed } = *self else { return Ok(None) };
+        let Self::Random {
+            temperature,
+            top_k,
+            top_p,
+            seed,
+        } = *self
+        else {
+            return Ok(None);
+        };
         let refuse = |what: String| Err(Error::Unsupported(what));
         if !(temperature.is_finite() && temperature > 0.0) {
             return refuse(format!("temperature: expected a number above 0, found {temperature}"));
@@ -79,7 +87,12 @@ impl DecodeOptions {
     /// Greedy decoding of at most 256 tokens, up to one of these ids.
     pub fn until(end_ids: &[u32]) -> Self {
         let end_ids = end_ids.to_vec();
-        Self { max_new_tokens: 256, end_ids, sampling: Sampling::Greedy, overflow: Overflow::Stop }
+        Self {
+            max_new_tokens: 256,
+            end_ids,
+            sampling: Sampling::Greedy,
+            overflow: Overflow::Stop,
+        }
     }
 }
 
@@ -164,7 +177,10 @@ pub fn generate(
     };
     let tokens = session.position() + prompt.len();
     if tokens >= limit {
-        return Err(Error::PromptTooLong { tokens, limit: limit - 1 });
+        return Err(Error::PromptTooLong {
+            tokens,
+            limit: limit - 1,
+        });
     }
     let start = Instant::now();
     let mut logits = session.extend(prompt)?;
@@ -190,7 +206,14 @@ pub fn generate(
         }
         logits = session.extend(&[id])?;
     };
-    Ok(Completion { ids, logprobs, stop, prompt_tokens: prompt.len(), prefill, decode: start.elapsed() })
+    Ok(Completion {
+        ids,
+        logprobs,
+        stop,
+        prompt_tokens: prompt.len(),
+        prefill,
+        decode: start.elapsed(),
+    })
 }
 
 fn pick(logits: &[f32], processor: Option<&mut LogitsProcessor>) -> Result<u32> {
@@ -241,7 +264,12 @@ mod tests {
 
     #[test]
     fn impossible_sampling_names_the_parameter() {
-        let random = |temperature, top_k, top_p| Sampling::Random { temperature, top_k, top_p, seed: 0 };
+        let random = |temperature, top_k, top_p| Sampling::Random {
+            temperature,
+            top_k,
+            top_p,
+            seed: 0,
+        };
         for (sampling, word) in [
             (random(0.0, None, None), "temperature"),
             (random(f64::NAN, None, None), "temperature"),

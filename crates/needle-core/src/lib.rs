@@ -11,7 +11,7 @@ pub mod session;
 pub mod weights;
 
 pub use config::{Config, Generation};
-pub use decode::{Completion, DecodeOptions, Flow, Overflow, Sampling, StopReason, generate};
+pub use decode::{Constraint, DecodeOptions, Flow, Generated, Overflow, Sampling, StopReason, generate, generate_within};
 pub use error::{Error, Result};
 pub use model::{Model, Window};
 pub use session::{Mark, Session};

@@ -1,0 +1,10 @@
+//! One subcommand a file.
+
+pub(crate) mod chat;
+pub(crate) mod devices;
+pub(crate) mod embed;
+pub(crate) mod extract;
+pub(crate) mod inspect;
+pub(crate) mod retrieve;
+pub(crate) mod run;
+pub(crate) mod tokenize;

@@ -1,0 +1,108 @@
+//! What commands read: tools, queries and models, from files, arguments or stdin.
+
+use std::{
+    fs,
+    io::{self, Read},
+    path::Path,
+    sync::Arc,
+};
+
+use anyhow::{Context, Result, bail};
+use needle_core::{Checkpoint, Engine, Needle, NeedleBuilder, Tokenizer, ToolSet, parse_dtype};
+
+use crate::args::{DecodeArgs, ModelArgs, ToolArgs};
+
+/// The word that stands for the built-in model.
+pub(crate) const DEMO: &str = "demo";
+
+/// Opens the checkpoint that `--model` names.
+pub(crate) fn checkpoint(model: &str) -> Result<Checkpoint> {
+    Ok(if model == DEMO { Checkpoint::demo()? } else { Checkpoint::open(Path::new(model))? })
+}
+
+/// Opens the model on its device, and says where it runs.
+pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
+    let checkpoint = checkpoint(&args.model)?;
+    let dtype = args.dtype.as_deref().map(parse_dtype).transpose()?;
+    let engine = match &args.tokenizer {
+        Some(path) => {
+            let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+            let tokenizer = Tokenizer::from_sentencepiece(&bytes).with_context(|| path.display().to_string())?;
+            Engine::with_tokenizer(&checkpoint, tokenizer, args.device, dtype)?
+        }
+        None => Engine::new(&checkpoint, args.device, dtype)?,
+    };
+    if !args.quiet {
+        let device = engine.device();
+        let why = device.notice.as_ref().map(|notice| format!(" ({notice})")).unwrap_or_default();
+        eprintln!("device: {} {}{why}", device.name, engine.model().dtype().as_str());
+    }
+    Ok(engine)
+}
+
+/// An agent with the tools and settings of the command line.
+pub(crate) fn agent(engine: &Arc<Engine>, tools: &ToolArgs, decode: &DecodeArgs, args: &ModelArgs) -> Result<NeedleBuilder> {
+    let set = tool_set(&tools.tools)?;
+    if !args.quiet {
+        set.warnings().for_each(|warning| eprintln!("warning: {warning}"));
+    }
+    let mut builder = Needle::builder()
+        .engine(engine)
+        .tools(&set)
+        .sampling(decode.sampling())
+        .max_new_tokens(decode.max_new_tokens)
+        .top_tools(tools.top_tools);
+    if let Some(system) = &tools.system {
+        builder = builder.system(system);
+    }
+    if tools.auto_date {
+        builder = builder.auto_date();
+    }
+    if tools.no_grammar {
+        builder = builder.free_form();
+    }
+    if let Some(least) = tools.min_confidence {
+        builder = builder.min_confidence(least);
+    }
+    if let Some(path) = &tools.tool_index {
+        builder = builder.tool_index(path);
+    }
+    Ok(builder)
+}
+
+/// Tools from a file, from the argument itself, or from stdin.
+pub(crate) fn tool_set(source: &str) -> Result<ToolSet> {
+    let (text, name) = json_text(source, "tools")?;
+    ToolSet::parse(&text).with_context(|| name)
+}
+
+/// JSON from a file, from the argument itself, or from stdin, and what to call it in an error.
+pub(crate) fn json_text(source: &str, what: &str) -> Result<(String, String)> {
+    if source == "-" {
+        return Ok((stdin()?, "stdin".into()));
+    }
+    if source.trim_start().starts_with(['[', '{']) {
+        return Ok((source.to_owned(), format!("--{what}")));
+    }
+    let text = fs::read_to_string(source).with_context(|| format!("{what} file {source}"))?;
+    Ok((text, source.to_owned()))
+}
+
+/// The argument, or all of stdin where there is none. A last line break is not part of it.
+pub(crate) fn text_or_stdin(text: Option<&str>, what: &str) -> Result<String> {
+    let text = match text {
+        Some("-") | None => stdin()?,
+        Some(text) => text.to_owned(),
+    };
+    let text = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
+    if text.is_empty() {
+        bail!("the {what} is empty");
+    }
+    Ok(text.to_owned())
+}
+
+fn stdin() -> Result<String> {
+    let mut text = String::new();
+    io::stdin().lock().read_to_string(&mut text).context("stdin")?;
+    Ok(text)
+}

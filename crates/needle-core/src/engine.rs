@@ -1,0 +1,136 @@
+//! A model ready to answer: weights on a device, its tokenizer, and the vocabulary as the grammar sees it. Shared by any
+//! number of agents.
+
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+};
+
+use candle_core::DType;
+
+use crate::{
+    checkpoint::Checkpoint,
+    device::{DeviceSpec, Selected},
+    error::{Error, Result},
+    grammar::{Markers, Token, TokenKind, Vocabulary},
+    model::Model,
+    prompt,
+    tokenizer::{PieceKind, Tokenizer},
+};
+
+/// Immutable and `Send + Sync`; hand out clones of its `Arc`.
+#[derive(Debug)]
+pub struct Engine {
+    model: Arc<Model>,
+    tokenizer: Tokenizer,
+    vocabulary: OnceLock<Vocabulary>,
+    device: Selected,
+    source: String,
+}
+
+impl Engine {
+    /// Opens a model file on a device; the type to compute in is the device's own unless one is named.
+    ///
+    /// # Errors
+    /// Whatever [`Checkpoint::open`], [`DeviceSpec::open`] and [`Model::load`] refuse, and [`Error::Tokenizer`] for a file
+    /// without a tokenizer.
+    pub fn open(path: &Path, device: DeviceSpec, dtype: Option<DType>) -> Result<Arc<Self>> {
+        Self::new(&Checkpoint::open(path)?, device, dtype)
+    }
+
+    /// The small model that is part of the library: it shows that the program works, offline, and knows little.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn demo(device: DeviceSpec, dtype: Option<DType>) -> Result<Arc<Self>> {
+        Self::new(&Checkpoint::demo()?, device, dtype)
+    }
+
+    /// Places an open checkpoint, which must carry a tokenizer, on a device.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn new(checkpoint: &Checkpoint, device: DeviceSpec, dtype: Option<DType>) -> Result<Arc<Self>> {
+        let tokenizer = checkpoint.tokenizer()?;
+        Self::with_tokenizer(checkpoint, tokenizer, device, dtype)
+    }
+
+    /// The same with a tokenizer from elsewhere, for float checkpoints, which carry none.
+    ///
+    /// # Errors
+    /// As [`Engine::open`], and [`Error::Tokenizer`] for a tokenizer with more pieces than the model has rows.
+    pub fn with_tokenizer(
+        checkpoint: &Checkpoint,
+        tokenizer: Tokenizer,
+        device: DeviceSpec,
+        dtype: Option<DType>,
+    ) -> Result<Arc<Self>> {
+        let (pieces, rows) = (tokenizer.vocab_size(), checkpoint.config.vocab_size);
+        if pieces > rows {
+            return Err(Error::Tokenizer(format!("{pieces} pieces, but the model's embedding has {rows} rows")));
+        }
+        let device = device.open()?;
+        let model = Model::load(&checkpoint.config, &checkpoint.weights, dtype.unwrap_or(device.dtype), &device.device)?;
+        let (vocabulary, source) = (OnceLock::new(), checkpoint.path.display().to_string());
+        Ok(Arc::new(Self { model: Arc::new(model), tokenizer, vocabulary, device, source }))
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// Its tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Where it runs, and why there.
+    pub fn device(&self) -> &Selected {
+        &self.device
+    }
+
+    /// The file it came from.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Ids that end a completion.
+    pub fn end_ids(&self) -> Vec<u32> {
+        let end_of_turn = self.tokenizer.id(prompt::IM_END);
+        std::iter::once(self.tokenizer.eos_id()).chain(end_of_turn).collect()
+    }
+
+    /// The vocabulary as the grammar sees it, made at the first call.
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`] where the tokenizer lacks a marker that calls are made of.
+    pub fn vocabulary(&self) -> Result<&Vocabulary> {
+        if let Some(vocabulary) = self.vocabulary.get() {
+            return Ok(vocabulary);
+        }
+        let made = vocabulary(&self.tokenizer)?;
+        Ok(self.vocabulary.get_or_init(|| made))
+    }
+}
+
+fn vocabulary(tokenizer: &Tokenizer) -> Result<Vocabulary> {
+    let kind = |id: usize| match tokenizer.kind(id as u32) {
+        Some(PieceKind::Normal) => TokenKind::Normal,
+        Some(PieceKind::Byte) => TokenKind::Byte,
+        Some(PieceKind::UserDefined) => TokenKind::Marker,
+        Some(PieceKind::Control) => TokenKind::Control,
+        Some(PieceKind::Unknown) | None => TokenKind::Unknown,
+    };
+    let bytes = tokenizer.token_bytes().into_iter().enumerate();
+    let tokens = bytes.map(|(id, bytes)| Token { bytes, kind: kind(id) }).collect();
+    let marker = |text: &str| tokenizer.id(text);
+    let needed = |text: &str| marker(text).ok_or_else(|| Error::Tokenizer(format!("the vocabulary has no piece {text}")));
+    let markers = Markers {
+        think: marker(prompt::THINK_START).zip(marker(prompt::THINK_END)),
+        tool_call: (needed(prompt::TOOL_CALL_START)?, needed(prompt::TOOL_CALL_END)?),
+        im_end: marker(prompt::IM_END),
+        eos: tokenizer.eos_id(),
+    };
+    Vocabulary::new(tokens, markers)
+}

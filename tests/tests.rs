@@ -1,5 +1,7 @@
 //! One binary for all acceptance tests, because candle links slowly.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod golden;
 mod parity;
+mod prompt;
+mod tokenizer;

@@ -62,6 +62,9 @@ pub enum Error {
     /// The tokenizer's description cannot be used.
     #[error("tokenizer: {0}")]
     Tokenizer(String),
+    /// A line of training data cannot be used.
+    #[error("example: {0}")]
+    Example(String),
     /// A tool or its schema cannot be honoured.
     #[error("tool {tool}: {}{reason}", field.as_ref().map(|f| format!("{f}: ")).unwrap_or_default())]
     Schema {

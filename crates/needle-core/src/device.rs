@@ -12,7 +12,7 @@ use candle_core::{DType, Device};
 use serde::{Serialize, Serializer};
 
 pub use self::{
-    machine::{Backend, Found, Machine, Vendor},
+    machine::{Backend, Found, Machine, Vendor, features},
     report::{Auto, BackendReport, Report, report},
 };
 use crate::error::{Error, Result};
@@ -39,7 +39,11 @@ impl DeviceSpec {
     /// # Errors
     /// [`Error::Device`] with the reason, when a device asked for by name cannot be had. `auto` and `cpu` never fail.
     pub fn open(self) -> Result<Selected> {
-        self.select(&Machine::probe(), machine::open)
+        match self {
+            // Whoever asks for the CPU may do so because a driver misbehaves: leave them all alone.
+            Self::Cpu => Ok(Selected::cpu()),
+            _ => self.select(&Machine::probe(), machine::open),
+        }
     }
 
     /// Decides over the facts in `machine`; `open` has the last word on each candidate.

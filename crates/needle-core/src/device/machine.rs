@@ -68,6 +68,15 @@ pub enum Vendor {
     Apple,
 }
 
+/// The GPU features that this build contains: `gpu`, `metal`, both or none.
+pub fn features() -> Vec<&'static str> {
+    let features = [("gpu", cfg!(feature = "gpu")), ("metal", cfg!(feature = "metal"))];
+    features
+        .into_iter()
+        .filter_map(|(name, compiled)| compiled.then_some(name))
+        .collect()
+}
+
 impl Machine {
     /// Looks at this machine.
     pub fn probe() -> Self {

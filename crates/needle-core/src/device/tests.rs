@@ -329,4 +329,6 @@ fn this_machine_can_be_described_and_computes() {
     let selected = DeviceSpec::Auto.open().unwrap();
     assert_eq!(report.auto.device, selected.name);
     assert_eq!(DeviceSpec::Cpu.open().unwrap().name, "cpu");
+    let compiled: Vec<bool> = report.backends.iter().map(|backend| backend.compiled).collect();
+    assert_eq!(compiled, [features().contains(&"gpu"), features().contains(&"metal")]);
 }

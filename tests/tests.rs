@@ -1,2 +1,4 @@
 //! One binary for all acceptance tests, because candle links slowly.
 #![allow(missing_docs)]
+
+mod grammar;

@@ -75,6 +75,27 @@ pub enum Error {
     /// The text of the tools is not a list of tools.
     #[error("tools: {0}")]
     Tools(String),
+    /// A token that the grammar does not allow where it was offered.
+    #[error("token {token} is not allowed {place}")]
+    Token {
+        /// The token's id.
+        token: u32,
+        /// Where in the completion it was offered.
+        place: &'static str,
+    },
+    /// The grammar could not be compiled or followed.
+    #[error("grammar: {0}")]
+    Grammar(String),
+    /// A finished call that does not satisfy its tool.
+    #[error("call of {tool}: {}{reason}", field.as_ref().map(|f| format!("{f}: ")).unwrap_or_default())]
+    Call {
+        /// The name that the call gives.
+        tool: String,
+        /// The path of the field inside the arguments.
+        field: Option<String>,
+        /// What was expected and what was found.
+        reason: String,
+    },
     /// The prompt leaves no room in the window. Nothing is ever cut.
     #[error("the prompt has {tokens} tokens, but at most {limit} fit")]
     PromptTooLong {

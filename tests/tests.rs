@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod golden;
+mod grammar;
 mod parity;
 mod prompt;
 mod tokenizer;

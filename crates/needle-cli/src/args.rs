@@ -90,8 +90,19 @@ impl DecodeArgs {
         if self.temperature == 0.0 {
             return Sampling::Greedy;
         }
-        let Self { temperature, top_k, top_p, seed, .. } = *self;
-        Sampling::Random { temperature, top_k, top_p, seed }
+        let Self {
+            temperature,
+            top_k,
+            top_p,
+            seed,
+            ..
+        } = *self;
+        Sampling::Random {
+            temperature,
+            top_k,
+            top_p,
+            seed,
+        }
     }
 }
 

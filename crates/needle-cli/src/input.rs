@@ -17,7 +17,11 @@ pub(crate) const DEMO: &str = "demo";
 
 /// Opens the checkpoint that `--model` names.
 pub(crate) fn checkpoint(model: &str) -> Result<Checkpoint> {
-    Ok(if model == DEMO { Checkpoint::demo()? } else { Checkpoint::open(Path::new(model))? })
+    Ok(if model == DEMO {
+        Checkpoint::demo()?
+    } else {
+        Checkpoint::open(Path::new(model))?
+    })
 }
 
 /// Opens the model on its device, and says where it runs.
@@ -34,14 +38,23 @@ pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
     };
     if !args.quiet {
         let device = engine.device();
-        let why = device.notice.as_ref().map(|notice| format!(" ({notice})")).unwrap_or_default();
+        let why = device
+            .notice
+            .as_ref()
+            .map(|notice| format!(" ({notice})"))
+            .unwrap_or_default();
         eprintln!("device: {} {}{why}", device.name, engine.model().dtype().as_str());
     }
     Ok(engine)
 }
 
 /// An agent with the tools and settings of the command line.
-pub(crate) fn agent(engine: &Arc<Engine>, tools: &ToolArgs, decode: &DecodeArgs, args: &ModelArgs) -> Result<NeedleBuilder> {
+pub(crate) fn agent(
+    engine: &Arc<Engine>,
+    tools: &ToolArgs,
+    decode: &DecodeArgs,
+    args: &ModelArgs,
+) -> Result<NeedleBuilder> {
     let set = tool_set(&tools.tools)?;
     if !args.quiet {
         set.warnings().for_each(|warning| eprintln!("warning: {warning}"));
@@ -94,7 +107,9 @@ pub(crate) fn text_or_stdin(text: Option<&str>, what: &str) -> Result<String> {
         Some("-") | None => stdin()?,
         Some(text) => text.to_owned(),
     };
-    let text = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
+    let text = text
+        .strip_suffix('\n')
+        .map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
     if text.is_empty() {
         bail!("the {what} is empty");
     }

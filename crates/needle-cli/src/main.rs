@@ -49,7 +49,9 @@ fn one_line(error: &anyhow::Error) -> String {
 
 /// Whoever reads our output may stop early.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// Tells the C allocator to keep large freed blocks: a pass allocates the same temporaries again and again, and faulting

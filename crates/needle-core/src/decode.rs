@@ -215,7 +215,10 @@ fn decode(
     };
     let tokens = session.position() + prompt.len();
     if tokens >= limit {
-        return Err(Error::PromptTooLong { tokens, limit: limit - 1 });
+        return Err(Error::PromptTooLong {
+            tokens,
+            limit: limit - 1,
+        });
     }
     let start = Instant::now();
     let mut logits = session.extend(prompt)?;
@@ -251,7 +254,10 @@ fn decode(
             if on_token(id) == Flow::Stop {
                 break 'decoding StopReason::Caller;
             }
-            if constraint.as_ref().is_some_and(|constraint| constraint.matcher.is_accepting()) {
+            if constraint
+                .as_ref()
+                .is_some_and(|constraint| constraint.matcher.is_accepting())
+            {
                 break 'decoding StopReason::End;
             }
             if session.position() + (ids.len() - taken) >= limit {
@@ -264,7 +270,15 @@ fn decode(
         logits = session.extend(&ids[taken..])?;
         taken = ids.len();
     };
-    Ok(Generated { ids, taken, logprobs, stop, prompt_tokens: prompt.len(), prefill, decode: start.elapsed() })
+    Ok(Generated {
+        ids,
+        taken,
+        logprobs,
+        stop,
+        prompt_tokens: prompt.len(),
+        prefill,
+        decode: start.elapsed(),
+    })
 }
 
 fn forced(constraint: Option<&mut Constraint<'_>>) -> Result<Vec<u32>> {

@@ -4,6 +4,7 @@
 //! or an error. The choice is made over a [`Machine`], plain facts that tests can state; only opening touches a driver.
 
 mod machine;
+mod memory;
 mod report;
 
 use std::{fmt, str::FromStr};
@@ -13,6 +14,7 @@ use serde::{Serialize, Serializer};
 
 pub use self::{
     machine::{Backend, Found, Machine, Vendor, features},
+    memory::peak_ram_mb,
     report::{Auto, BackendReport, Report, report},
 };
 use crate::error::{Error, Result};

@@ -13,9 +13,11 @@ use crate::{
     device::{DeviceSpec, Selected},
     error::{Error, Result},
     grammar::{Markers, Token, TokenKind, Vocabulary},
+    json,
     model::Model,
     prompt,
     tokenizer::{PieceKind, Tokenizer},
+    weights::Weight,
 };
 
 /// Immutable and `Send + Sync`; hand out clones of its `Arc`.
@@ -26,6 +28,7 @@ pub struct Engine {
     vocabulary: OnceLock<Vocabulary>,
     device: Selected,
     source: String,
+    fingerprint: String,
 }
 
 impl Engine {
@@ -67,12 +70,27 @@ impl Engine {
     ) -> Result<Arc<Self>> {
         let (pieces, rows) = (tokenizer.vocab_size(), checkpoint.config.vocab_size);
         if pieces > rows {
-            return Err(Error::Tokenizer(format!("{pieces} pieces, but the model's embedding has {rows} rows")));
+            return Err(Error::Tokenizer(format!(
+                "{pieces} pieces, but the model's embedding has {rows} rows"
+            )));
         }
         let device = device.open()?;
-        let model = Model::load(&checkpoint.config, &checkpoint.weights, dtype.unwrap_or(device.dtype), &device.device)?;
+        let model = Model::load(
+            &checkpoint.config,
+            &checkpoint.weights,
+            dtype.unwrap_or(device.dtype),
+            &device.device,
+        )?;
         let (vocabulary, source) = (OnceLock::new(), checkpoint.path.display().to_string());
-        Ok(Arc::new(Self { model: Arc::new(model), tokenizer, vocabulary, device, source }))
+        let fingerprint = fingerprint(checkpoint);
+        Ok(Arc::new(Self {
+            model: Arc::new(model),
+            tokenizer,
+            vocabulary,
+            device,
+            source,
+            fingerprint,
+        }))
     }
 
     /// The model.
@@ -95,6 +113,11 @@ impl Engine {
         &self.source
     }
 
+    /// A short text that other weights do not share: what is stored beside anything that the weights made.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
     /// Ids that end a completion.
     pub fn end_ids(&self) -> Vec<u32> {
         let end_of_turn = self.tokenizer.id(prompt::IM_END);
@@ -114,6 +137,29 @@ impl Engine {
     }
 }
 
+/// Bytes of each tensor that the fingerprint reads; enough to tell weights apart, few enough to cost nothing at start.
+const SAMPLE: usize = 256;
+
+/// 64-bit FNV-1a over the geometry and the first bytes of every tensor.
+fn fingerprint(checkpoint: &Checkpoint) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let mut take = |bytes: &[u8]| {
+        for byte in bytes {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    };
+    take(json::compact(&checkpoint.config.to_json().into()).as_bytes());
+    for (name, weight) in checkpoint.weights.iter() {
+        take(name.as_bytes());
+        let bytes = match weight {
+            Weight::Dense(dense) => &dense.bytes[..],
+            Weight::Packed(packed) => packed.codes(),
+        };
+        take(&bytes[..bytes.len().min(SAMPLE)]);
+    }
+    format!("{hash:016x}")
+}
+
 fn vocabulary(tokenizer: &Tokenizer) -> Result<Vocabulary> {
     let kind = |id: usize| match tokenizer.kind(id as u32) {
         Some(PieceKind::Normal) => TokenKind::Normal,
@@ -125,7 +171,8 @@ fn vocabulary(tokenizer: &Tokenizer) -> Result<Vocabulary> {
     let bytes = tokenizer.token_bytes().into_iter().enumerate();
     let tokens = bytes.map(|(id, bytes)| Token { bytes, kind: kind(id) }).collect();
     let marker = |text: &str| tokenizer.id(text);
-    let needed = |text: &str| marker(text).ok_or_else(|| Error::Tokenizer(format!("the vocabulary has no piece {text}")));
+    let needed =
+        |text: &str| marker(text).ok_or_else(|| Error::Tokenizer(format!("the vocabulary has no piece {text}")));
     let markers = Markers {
         think: marker(prompt::THINK_START).zip(marker(prompt::THINK_END)),
         tool_call: (needed(prompt::TOOL_CALL_START)?, needed(prompt::TOOL_CALL_END)?),

@@ -51,6 +51,9 @@ pub enum Error {
         /// The shape in the file.
         found: Vec<usize>,
     },
+    /// The codes, norms or levels of a packed matrix contradict each other.
+    #[error("packed matrix: {0}")]
+    Packed(String),
     /// A configuration field has an impossible value.
     #[error("config field {field}: {reason}")]
     Config {
@@ -78,6 +81,27 @@ pub enum Error {
     /// The text of the tools is not a list of tools.
     #[error("tools: {0}")]
     Tools(String),
+    /// A token that the grammar does not allow where it was offered.
+    #[error("token {token} is not allowed {place}")]
+    Token {
+        /// The token's id.
+        token: u32,
+        /// Where in the completion it was offered.
+        place: &'static str,
+    },
+    /// The grammar could not be compiled or followed.
+    #[error("grammar: {0}")]
+    Grammar(String),
+    /// A finished call that does not satisfy its tool.
+    #[error("call of {tool}: {}{reason}", field.as_ref().map(|f| format!("{f}: ")).unwrap_or_default())]
+    Call {
+        /// The name that the call gives.
+        tool: String,
+        /// The path of the field inside the arguments.
+        field: Option<String>,
+        /// What was expected and what was found.
+        reason: String,
+    },
     /// The prompt leaves no room in the window. Nothing is ever cut.
     #[error("the prompt has {tokens} tokens, but at most {limit} fit")]
     PromptTooLong {
@@ -92,6 +116,16 @@ pub enum Error {
         /// The device as it was asked for.
         device: String,
         /// Why it cannot be had.
+        reason: String,
+    },
+    /// A text gave no value that may be trusted.
+    #[error("extract {name}: {}{reason}", if fields.is_empty() { String::new() } else { format!("{}: ", fields.join(", ")) })]
+    Extraction {
+        /// What was looked for.
+        name: String,
+        /// The fields at fault.
+        fields: Vec<String>,
+        /// What is wrong.
         reason: String,
     },
     /// A request that this build or this model cannot serve.
@@ -125,6 +159,20 @@ impl Error {
             path: path.into(),
             tensor: tensor.into(),
             reason: reason.into(),
+        }
+    }
+
+    /// The same fault, said of a file.
+    pub(crate) fn in_file(self, path: &Path) -> Self {
+        match self {
+            Self::MissingTensor { name } => Self::tensor(path, name, "missing"),
+            Self::Shape { name, expected, found } => {
+                Self::tensor(path, name, format!("expected shape {expected:?}, found {found:?}"))
+            }
+            error @ (Self::Config { .. } | Self::Packed(_) | Self::Unsupported(_)) => {
+                Self::format(path, error.to_string())
+            }
+            other => other,
         }
     }
 

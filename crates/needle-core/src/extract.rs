@@ -20,6 +20,8 @@ use crate::{
 pub struct Extractor {
     agent: Needle,
     name: String,
+    /// The parameters of the one tool.
+    schema: Value,
     strictness: Strictness,
 }
 
@@ -51,8 +53,17 @@ impl Extractor {
             });
         }
         let tool = serde_json::json!({ "name": name, "description": about, "parameters": parameters });
-        let agent = Needle::builder().engine(engine).tool(Tool::from_json(&tool)?).stateless().build()?;
-        Ok(Self { agent, name, strictness: Strictness::Lenient })
+        let agent = Needle::builder()
+            .engine(engine)
+            .tool(Tool::from_json(&tool)?)
+            .stateless()
+            .build()?;
+        Ok(Self {
+            agent,
+            name,
+            schema: parameters,
+            strictness: Strictness::Lenient,
+        })
     }
 
     /// For a Rust type.
@@ -78,17 +89,24 @@ impl Extractor {
         let response = self.agent.complete(text)?;
         if !response.success {
             let reason = response.error.clone().unwrap_or_else(|| "the completion failed".into());
-            return Err(Error::Extraction { name: self.name.clone(), fields: Vec::new(), reason });
+            return Err(Error::Extraction {
+                name: self.name.clone(),
+                fields: Vec::new(),
+                reason,
+            });
         }
         let call = response.function_calls.first().or(response.suppressed_calls.first());
         let value = call.map(|call| call.arguments.clone());
         if let (Strictness::Strict, Some(value)) = (self.strictness, &value) {
-            let sources = Sources::new(None);
-            let fields = grounding::unforgiven(&sources, text, &response.validation.ungrounded, value);
-            let negated = response.validation.negation;
-            if negated || !fields.is_empty() {
-                let reason = if negated { "the text negates it" } else { "the text says otherwise" }.to_owned();
-                return Err(Error::Extraction { name: self.name.clone(), fields, reason });
+            let (sources, marked) = (Sources::new(None), &response.validation.ungrounded);
+            let fields = grounding::extraction_faults(&sources, text, &self.name, &self.schema, value, marked);
+            if !fields.is_empty() {
+                let reason = "the text says otherwise".to_owned();
+                return Err(Error::Extraction {
+                    name: self.name.clone(),
+                    fields,
+                    reason,
+                });
             }
         }
         Ok(Extraction { value, response })
@@ -103,7 +121,9 @@ impl Needle {
     /// As [`Extractor::extract`], and [`Error::Extraction`] when the value does not deserialise, naming the field.
     pub fn extract<T: DeserializeOwned + JsonSchema>(&self, text: &str) -> Result<Option<T>> {
         let mut extractor = Extractor::of::<T>(self.engine())?;
-        let Some(value) = extractor.extract(text)?.value else { return Ok(None) };
+        let Some(value) = extractor.extract(text)?.value else {
+            return Ok(None);
+        };
         let read = serde_json::from_value(value);
         read.map(Some).map_err(|error| Error::Extraction {
             name: extractor.name,

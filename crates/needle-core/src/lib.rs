@@ -31,7 +31,9 @@ pub mod weights;
 pub use agent::{Needle, NeedleBuilder, RunOptions, Strictness};
 pub use checkpoint::Checkpoint;
 pub use config::{Config, Generation};
-pub use decode::{Constraint, DecodeOptions, Flow, Generated, Overflow, Sampling, StopReason, generate, generate_within};
+pub use decode::{
+    Constraint, DecodeOptions, Flow, Generated, Overflow, Sampling, StopReason, generate, generate_within,
+};
 pub use device::{DeviceSpec, parse_dtype};
 pub use engine::Engine;
 pub use error::{Error, Result};

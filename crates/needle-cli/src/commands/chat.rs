@@ -23,7 +23,7 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
         bail!("--exec {unknown}: there is no such tool");
     }
     let equipped = ToolSet::new(declared.tools().map(|tool| equip(tool, programs.get(tool.name()))))?;
-    let mut builder = input::agent(&engine, &args.tools, &args.decode, &args.model)?.replace_tools(&equipped);
+    let mut builder = input::agent(&engine, &args.tools, &args.decode, &args.model)?.only_tools(&equipped);
     if args.stateless {
         builder = builder.stateless();
     }
@@ -58,7 +58,11 @@ fn answer(args: &ChatArgs, agent: &mut Needle, query: &str) -> Result<()> {
         return Ok(());
     }
     show(&mut out, &response)?;
-    response.warnings.iter().filter(|_| !args.model.quiet).for_each(|warning| eprintln!("warning: {warning}"));
+    response
+        .warnings
+        .iter()
+        .filter(|_| !args.model.quiet)
+        .for_each(|warning| eprintln!("warning: {warning}"));
     Ok(())
 }
 
@@ -67,7 +71,13 @@ fn show(out: &mut impl Write, response: &Response) -> Result<()> {
         writeln!(out, "({reasoning})")?;
     }
     for (call, result) in response.function_calls.iter().zip(&response.results) {
-        writeln!(out, "{}({}) = {}", call.name, compact_json(&call.arguments), compact_json(result))?;
+        writeln!(
+            out,
+            "{}({}) = {}",
+            call.name,
+            compact_json(&call.arguments),
+            compact_json(result)
+        )?;
     }
     if !response.text.is_empty() {
         writeln!(out, "{}", response.text)?;
@@ -97,7 +107,11 @@ fn equip(tool: &Tool, program: Option<&String>) -> Tool {
 
 /// Runs a program with the arguments on its stdin; its stdout is the result. No shell, no command-line arguments.
 fn execute(program: &str, arguments: &Value) -> Result<Value> {
-    let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start")?;
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start")?;
     if let Some(mut stdin) = child.stdin.take() {
         // A program that does not read its arguments is no error.
         let _ = writeln!(stdin, "{}", compact_json(arguments));

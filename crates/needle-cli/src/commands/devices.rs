@@ -14,11 +14,19 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<()> {
         writeln!(out, "{}", serde_json::to_string(&report)?)?;
         return Ok(());
     }
-    writeln!(out, "auto   {} {}: {}", report.auto.device, report.auto.dtype, report.auto.reason)?;
+    writeln!(
+        out,
+        "auto   {} {}: {}",
+        report.auto.device, report.auto.dtype, report.auto.reason
+    )?;
     writeln!(out, "cpu    always there")?;
     for backend in &report.backends {
         let built = if backend.compiled { "built in" } else { "not built in" };
-        let found: Vec<String> = backend.devices.iter().map(|found| format!("{} {}", found.name, found.description)).collect();
+        let found: Vec<String> = backend
+            .devices
+            .iter()
+            .map(|found| format!("{} {}", found.name, found.description))
+            .collect();
         let state = match (&backend.reason, found.is_empty()) {
             (_, false) => found.join(", "),
             (Some(reason), true) => reason.clone(),

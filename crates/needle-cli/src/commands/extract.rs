@@ -38,7 +38,9 @@ fn lines(args: &ExtractArgs, extractor: &mut Extractor, source: &str) -> Result<
     let progress = (!args.model.quiet && io::stderr().is_terminal()).then(|| indicatif::ProgressBar::new(count as u64));
     let mut failures = 0;
     for (at, raw) in io::Cursor::new(&all).lines().enumerate() {
-        let found = text_of(&raw?).and_then(|text| Ok(extractor.extract(&text)?)).and_then(|found| line(args, &found));
+        let found = text_of(&raw?)
+            .and_then(|text| Ok(extractor.extract(&text)?))
+            .and_then(|found| line(args, &found));
         let result = found.unwrap_or_else(|error| {
             failures += 1;
             compact_json(&json!({ "error": format!("line {}: {error:#}", at + 1) }))

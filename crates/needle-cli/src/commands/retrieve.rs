@@ -22,7 +22,13 @@ pub(crate) fn run(args: &RetrieveArgs) -> Result<()> {
             let line = json!({ "name": tool.name, "similarity": tool.similarity, "named": tool.named });
             writeln!(out, "{line}")?;
         } else {
-            writeln!(out, "{:+.4}  {}{}", tool.similarity, tool.name, if tool.named { "  (named)" } else { "" })?;
+            writeln!(
+                out,
+                "{:+.4}  {}{}",
+                tool.similarity,
+                tool.name,
+                if tool.named { "  (named)" } else { "" }
+            )?;
         }
     }
     Ok(())

@@ -19,7 +19,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         builder = builder.stateless();
     }
     let mut agent = builder.build()?;
-    let queries: Vec<&str> = if args.stateless { query.lines().filter(|line| !line.is_empty()).collect() } else { vec![&query] };
+    let queries: Vec<&str> = if args.stateless {
+        query.lines().filter(|line| !line.is_empty()).collect()
+    } else {
+        vec![&query]
+    };
     let mut failed = None;
     for query in queries {
         let mut broken = None;
@@ -34,7 +38,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
             return Err(error.into());
         }
         print(args, &response)?;
-        response.warnings.iter().filter(|_| !args.model.quiet).for_each(|warning| eprintln!("warning: {warning}"));
+        response
+            .warnings
+            .iter()
+            .filter(|_| !args.model.quiet)
+            .for_each(|warning| eprintln!("warning: {warning}"));
         failed = failed.or(response.error);
     }
     match failed {
@@ -66,7 +74,11 @@ fn print(args: &RunArgs, response: &Response) -> Result<()> {
     } else if response.success && response.function_calls.is_empty() && !response.text.is_empty() {
         writeln!(out, "{}", response.text)?;
     } else if response.success {
-        writeln!(out, "{}", compact_json(&serde_json::to_value(&response.function_calls)?))?;
+        writeln!(
+            out,
+            "{}",
+            compact_json(&serde_json::to_value(&response.function_calls)?)
+        )?;
     }
     Ok(())
 }

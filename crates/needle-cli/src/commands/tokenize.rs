@@ -35,7 +35,11 @@ pub(crate) fn run(args: &TokenizeArgs) -> Result<()> {
     let piece = |id: &u32| tokenizer.piece(*id).unwrap_or_default().to_owned();
     if args.json {
         let pieces: Vec<String> = ids.iter().map(piece).collect();
-        writeln!(out, "{}", compact_json(&json!({ "text": text, "count": ids.len(), "ids": ids, "pieces": pieces })))?;
+        writeln!(
+            out,
+            "{}",
+            compact_json(&json!({ "text": text, "count": ids.len(), "ids": ids, "pieces": pieces }))
+        )?;
     } else {
         for id in &ids {
             writeln!(out, "{id}\t{}", piece(id).escape_debug())?;
@@ -45,7 +49,11 @@ pub(crate) fn run(args: &TokenizeArgs) -> Result<()> {
 }
 
 fn open(model: &str) -> Result<Tokenizer> {
-    if model != input::DEMO && Path::new(model).extension().is_some_and(|extension| extension == "model") {
+    if model != input::DEMO
+        && Path::new(model)
+            .extension()
+            .is_some_and(|extension| extension == "model")
+    {
         let bytes = fs::read(model).with_context(|| model.to_owned())?;
         return Tokenizer::from_sentencepiece(&bytes).with_context(|| model.to_owned());
     }

@@ -53,7 +53,14 @@ impl NeedleBuilder {
             min_confidence: None,
             top_tools: TOP_TOOLS,
         };
-        Self { source: None, device: DeviceSpec::Auto, dtype: None, tools: Vec::new(), index_path: None, settings }
+        Self {
+            source: None,
+            device: DeviceSpec::Auto,
+            dtype: None,
+            tools: Vec::new(),
+            index_path: None,
+            settings,
+        }
     }
 
     /// Weights out of a file with a tokenizer inside, such as a `.cact` archive.
@@ -95,6 +102,12 @@ impl NeedleBuilder {
     /// More tools.
     pub fn tools(mut self, tools: &ToolSet) -> Self {
         self.tools.extend(tools.tools().cloned());
+        self
+    }
+
+    /// These tools instead of those given so far.
+    pub fn only_tools(mut self, tools: &ToolSet) -> Self {
+        self.tools = tools.tools().cloned().collect();
         self
     }
 
@@ -158,9 +171,18 @@ impl NeedleBuilder {
     /// [`Error::Schema`] or [`Error::Tools`] for a tool that cannot be honoured; whatever [`Engine::open`] refuses;
     /// [`Error::Unsupported`] without weights or for numbers out of range.
     pub fn build(self) -> Result<Needle> {
-        let Self { source, device, dtype, tools, index_path, settings } = self;
+        let Self {
+            source,
+            device,
+            dtype,
+            tools,
+            index_path,
+            settings,
+        } = self;
         if let Some(least) = settings.min_confidence.filter(|least| !(0.0..=1.0).contains(least)) {
-            return Err(Error::Unsupported(format!("min_confidence: expected 0 to 1, found {least}")));
+            return Err(Error::Unsupported(format!(
+                "min_confidence: expected 0 to 1, found {least}"
+            )));
         }
         if settings.top_tools == 0 {
             return Err(Error::Unsupported("top_tools: expected at least 1, found 0".into()));
@@ -171,7 +193,8 @@ impl NeedleBuilder {
             Some(Source::Demo) => Engine::demo(device, dtype)?,
             Some(Source::Engine(engine)) => engine,
             None => {
-                let ways = "no weights were chosen: give a file with weights(…), or the built-in demo model with demo()";
+                let ways =
+                    "no weights were chosen: give a file with weights(…), or the built-in demo model with demo()";
                 return Err(Error::Unsupported(ways.into()));
             }
         };
@@ -181,7 +204,16 @@ impl NeedleBuilder {
         };
         let sources = Sources::new(settings.system.as_deref());
         let conversation = Conversation::default();
-        let mut agent = Needle { engine, tools, settings, conversation, sources, index, matcher: None, queries: 0 };
+        let mut agent = Needle {
+            engine,
+            tools,
+            settings,
+            conversation,
+            sources,
+            index,
+            matcher: None,
+            queries: 0,
+        };
         // A schema that only the grammar can refuse is refused here, not at the first query.
         let all: Vec<String> = agent.tools.tools().map(|tool| tool.name().to_owned()).collect();
         agent.matcher_for(&all)?;

@@ -64,7 +64,10 @@ impl Conversation {
         let capacity = config.effective_kv_window().min(config.max_seq_len);
         let tokens = pinned.len() + turn.len();
         if tokens >= capacity {
-            return Err(Error::PromptTooLong { tokens, limit: capacity - 1 });
+            return Err(Error::PromptTooLong {
+                tokens,
+                limit: capacity - 1,
+            });
         }
         let span = capacity - pinned.len();
         if self.pinned != pinned {
@@ -82,16 +85,27 @@ impl Conversation {
         let live = match self.live.take() {
             Some(live) => live,
             None => {
-                let window = Window { size: span, sinks: pinned.len() };
+                let window = Window {
+                    size: span,
+                    sinks: pinned.len(),
+                };
                 let mut session = Session::with_window(model, window)?;
                 session.extend(pinned)?;
                 let (after_pinned, waiting) = (session.mark(), self.turns.iter().flatten().copied().collect());
-                Live { session, after_pinned, waiting }
+                Live {
+                    session,
+                    after_pinned,
+                    waiting,
+                }
             }
         };
         let live = self.live.insert(live);
         let feed = live.waiting.drain(..).chain(turn.iter().copied()).collect();
-        Ok(Ready { session: &mut live.session, feed, room: span - turn.len() })
+        Ok(Ready {
+            session: &mut live.session,
+            feed,
+            room: span - turn.len(),
+        })
     }
 
     /// Records a turn that was decoded: its tokens, and those of its completion that the session has not taken.

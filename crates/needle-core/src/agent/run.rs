@@ -6,8 +6,7 @@ use super::{Needle, turn::Input};
 use crate::{
     decode::Flow,
     error::Result,
-    grounding,
-    json,
+    grounding, json,
     response::{ErrorCode, Response},
     tool::ToolCall,
 };
@@ -36,7 +35,10 @@ pub struct RunOptions {
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { max_steps: MAX_STEPS, strictness: Strictness::Lenient }
+        Self {
+            max_steps: MAX_STEPS,
+            strictness: Strictness::Lenient,
+        }
     }
 }
 
@@ -76,13 +78,18 @@ impl Needle {
                 (1, Strictness::Strict) => self.contradictions(query, &validation.ungrounded, &calls),
                 _ => vec![Vec::new(); calls.len()],
             };
-            let new: Vec<Value> = calls.iter().zip(held).map(|(call, held)| self.carry_out(call, &held)).collect();
+            let new: Vec<Value> = calls
+                .iter()
+                .zip(held)
+                .map(|(call, held)| self.carry_out(call, &held))
+                .collect();
             made.extend(calls.iter().cloned());
             results.extend(new.iter().cloned());
             if step == options.max_steps.max(1) {
                 let why = format!("the model still called tools after {step} steps");
                 if options.max_steps > 1 {
-                    (response.success, response.error_code, response.error) = (false, Some(ErrorCode::MaxSteps), Some(why));
+                    (response.success, response.error_code, response.error) =
+                        (false, Some(ErrorCode::MaxSteps), Some(why));
                 }
                 break;
             }
@@ -122,8 +129,12 @@ impl Needle {
     fn contradictions(&self, query: &str, marked: &[String], calls: &[ToolCall]) -> Vec<Vec<String>> {
         let of = |call: &ToolCall| {
             let prefix = format!("{}.", call.name);
-            let own: Vec<String> = marked.iter().filter(|path| path.starts_with(&prefix)).cloned().collect();
-            grounding::unforgiven(&self.sources, query, &own, &call.arguments)
+            let own: Vec<String> = marked
+                .iter()
+                .filter(|path| path.starts_with(&prefix))
+                .cloned()
+                .collect();
+            grounding::unforgiven(&self.sources, query, &call.name, &call.arguments, &own)
         };
         calls.iter().map(of).collect()
     }

@@ -6,7 +6,7 @@ use super::{DateFact, Form, Needle, Statefulness};
 use crate::{
     decode::{Constraint, DecodeOptions, Flow, Generated, Overflow, StopReason, generate, generate_within},
     device,
-    error::Result,
+    error::{Error, Result},
     grammar::{Grammar, GrammarOptions, Matcher},
     grounding::{self, LocalTime},
     json,
@@ -41,9 +41,13 @@ impl Needle {
         let offered = self.offer(input)?;
         let engine = self.engine.clone();
         let tokenizer = engine.tokenizer();
-        let system = self.system();
+        let system = self.system()?;
         let tools = json::compact(&self.tools_json(&offered));
-        let first = Prompt { system: system.as_deref(), tools: &tools, query: input.text() };
+        let first = Prompt {
+            system: system.as_deref(),
+            tools: &tools,
+            query: input.text(),
+        };
         let first = first.render().encode(tokenizer);
         let (pinned, alone) = first.ids.split_at(first.pinned);
         let turn = match (self.conversation.is_empty(), input) {
@@ -72,7 +76,10 @@ impl Needle {
         let decoded = match &mut matcher {
             Some(matcher) => {
                 let encode = |text: &str| tokenizer.encode_continuation(text);
-                let constraint = Constraint { matcher, encode: &encode };
+                let constraint = Constraint {
+                    matcher,
+                    encode: &encode,
+                };
                 generate_within(ready.session, &ready.feed, &options, constraint, &mut on_token)
             }
             None => generate(ready.session, &ready.feed, &options, &mut on_token),
@@ -93,7 +100,11 @@ impl Needle {
         }
 
         let end_of_turn = tokenizer.id(prompt::IM_END).unwrap_or(tokenizer.eos_id());
-        let waiting: Vec<u32> = decoded.ids[decoded.taken..].iter().copied().chain([end_of_turn]).collect();
+        let waiting: Vec<u32> = decoded.ids[decoded.taken..]
+            .iter()
+            .copied()
+            .chain([end_of_turn])
+            .collect();
         let recorded = [turn.as_slice(), &decoded.ids, &[end_of_turn]].concat();
         self.conversation.record(recorded, waiting);
 
@@ -104,12 +115,15 @@ impl Needle {
     }
 
     /// The system turn's facts.
-    fn system(&self) -> Option<String> {
+    fn system(&self) -> Result<Option<String>> {
         let given = self.settings.system.as_deref();
-        match self.settings.date {
+        Ok(match self.settings.date {
             DateFact::AsGiven => given.map(str::to_owned),
-            DateFact::Today => Some(grounding::with_date(given.unwrap_or_default(), LocalTime::now())),
-        }
+            DateFact::Today => {
+                let now = LocalTime::now().map_err(|error| Error::Unsupported(format!("the date: {error}")))?;
+                Some(grounding::with_date(given.unwrap_or_default(), now))
+            }
+        })
     }
 
     /// The names of the tools that this turn offers: all, or the nearest few of many.
@@ -117,9 +131,11 @@ impl Needle {
         match (&self.index, input) {
             (Some(index), Input::Query(query)) => index.nearest(&self.engine, query, self.settings.top_tools),
             // The results of a call are read with the tools that made it.
-            (Some(_), Input::Results(_)) if self.matcher.is_some() => {
-                Ok(self.matcher.as_ref().map(|(names, _)| names.clone()).unwrap_or_default())
-            }
+            (Some(_), Input::Results(_)) if self.matcher.is_some() => Ok(self
+                .matcher
+                .as_ref()
+                .map(|(names, _)| names.clone())
+                .unwrap_or_default()),
             _ => Ok(self.tools.tools().map(|tool| tool.name().to_owned()).collect()),
         }
     }
@@ -137,7 +153,10 @@ impl Needle {
             matcher.reset();
             return Ok(matcher);
         }
-        let options = GrammarOptions { names: Some(offered.to_vec()), ..GrammarOptions::default() };
+        let options = GrammarOptions {
+            names: Some(offered.to_vec()),
+            ..GrammarOptions::default()
+        };
         Ok(Grammar::compile(&self.tools, self.engine.vocabulary()?, &options)?.matcher())
     }
 
@@ -173,16 +192,29 @@ impl Needle {
         };
         match (decoded.stop, parsed.calls_json) {
             (StopReason::Budget, _) => {
-                let why = format!("the budget of {} tokens ended before the completion did", decoded.ids.len());
+                let why = format!(
+                    "the budget of {} tokens ended before the completion did",
+                    decoded.ids.len()
+                );
                 fail(&mut response, ErrorCode::Truncated, why);
             }
             (StopReason::Window, _) => {
-                fail(&mut response, ErrorCode::Truncated, "the window ended before the completion did".into());
+                fail(
+                    &mut response,
+                    ErrorCode::Truncated,
+                    "the window ended before the completion did".into(),
+                );
             }
-            (StopReason::Caller, _) => fail(&mut response, ErrorCode::Cancelled, "the caller stopped the stream".into()),
+            (StopReason::Caller, _) => fail(
+                &mut response,
+                ErrorCode::Cancelled,
+                "the caller stopped the stream".into(),
+            ),
             (StopReason::End, None) => {}
             (StopReason::End, Some(json)) => match checked(&self.tools, json) {
-                Ok(calls) if calls.is_empty() && matches!(input, Input::Query(_)) => response.kind = ResponseType::Refuse,
+                Ok(calls) if calls.is_empty() && matches!(input, Input::Query(_)) => {
+                    response.kind = ResponseType::Refuse
+                }
                 Ok(calls) => response.function_calls = calls,
                 Err((calls, why)) => {
                     response.suppressed_calls = calls;
@@ -209,7 +241,9 @@ impl Needle {
     fn confidence(&self, decoded: &Generated, scored: &[u32]) -> Result<Option<f32>> {
         let (model, keep) = (self.engine.model(), vec![vec![true; scored.len()]]);
         let rows = [scored.to_vec()];
-        let Some(logit) = model.confidence(&rows, &keep, &Mask::causal(scored.len()))? else { return Ok(None) };
+        let Some(logit) = model.confidence(&rows, &keep, &Mask::causal(scored.len()))? else {
+            return Ok(None);
+        };
         let logit = logit.get(0).and_then(|logit: Tensor| logit.to_scalar::<f32>())?;
         let head = 1.0 / (1.0 + (-logit).exp());
         let mean = decoded.logprobs.iter().sum::<f32>() / decoded.logprobs.len().max(1) as f32;
@@ -217,10 +251,14 @@ impl Needle {
     }
 
     fn validate(&self, input: Input<'_>, calls: &[ToolCall]) -> Validation {
-        let Input::Query(query) = input else { return Validation::default() };
+        let Input::Query(query) = input else {
+            return Validation::default();
+        };
         let mut ungrounded = Vec::new();
         for call in calls {
-            let Some(tool) = self.tools.find(&call.name) else { continue };
+            let Some(tool) = self.tools.find(&call.name) else {
+                continue;
+            };
             let schema = &tool.to_json()["parameters"];
             for path in grounding::ungrounded(&self.sources, query, &call.name, schema, &call.arguments) {
                 if !ungrounded.contains(&path) {
@@ -228,7 +266,10 @@ impl Needle {
                 }
             }
         }
-        Validation { ungrounded, negation: grounding::negation(query) }
+        Validation {
+            ungrounded,
+            negation: grounding::negation(query),
+        }
     }
 
     fn warnings(&self) -> Vec<String> {

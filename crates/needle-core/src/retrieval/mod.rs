@@ -32,7 +32,10 @@ pub fn embed(engine: &Engine, text: &str) -> Result<Vec<f32>> {
     let keep = vec![vec![true; tokens]];
     match model.contrastive(&[ids], &keep, &Mask::causal(tokens))? {
         Some(vector) => Ok(vector.get(0)?.to_vec1()?),
-        None => Err(Error::Unsupported(format!("{}: the weights carry no contrastive head", engine.source()))),
+        None => Err(Error::Unsupported(format!(
+            "{}: the weights carry no contrastive head",
+            engine.source()
+        ))),
     }
 }
 
@@ -61,13 +64,23 @@ impl ToolIndex {
     /// # Errors
     /// As [`embed`]; [`Error::Io`] or [`Error::Format`] for the file. A file made with other weights is replaced.
     pub fn build(engine: &Engine, tools: &ToolSet, file: Option<&Path>) -> Result<Self> {
-        let known = file.map(Store::open).transpose()?.flatten().filter(|store| store.model == engine.fingerprint());
-        let mut store = Store { model: engine.fingerprint().to_owned(), tools: Default::default() };
+        let known = file
+            .map(Store::open)
+            .transpose()?
+            .flatten()
+            .filter(|store| store.model == engine.fingerprint());
+        let mut store = Store {
+            model: engine.fingerprint().to_owned(),
+            tools: Default::default(),
+        };
         let (mut index, mut changed) = (Vec::new(), known.is_none());
         let mut embedded = 0;
         for tool in tools.tools() {
             let text = json::compact(tool.to_json());
-            let found = known.as_ref().and_then(|store| store.tools.get(tool.name())).filter(|entry| entry.tool == text);
+            let found = known
+                .as_ref()
+                .and_then(|store| store.tools.get(tool.name()))
+                .filter(|entry| entry.tool == text);
             let vector = match found {
                 Some(entry) => entry.embedding.clone(),
                 None => {
@@ -75,7 +88,13 @@ impl ToolIndex {
                     embed(engine, &text)?
                 }
             };
-            store.tools.insert(tool.name().to_owned(), Entry { tool: text, embedding: vector.clone() });
+            store.tools.insert(
+                tool.name().to_owned(),
+                Entry {
+                    tool: text,
+                    embedding: vector.clone(),
+                },
+            );
             index.push((tool.name().to_owned(), vector));
         }
         changed |= known.is_some_and(|known| known.tools.len() != store.tools.len());
@@ -97,11 +116,15 @@ impl ToolIndex {
     pub fn rank(&self, engine: &Engine, query: &str) -> Result<Vec<Neighbour>> {
         let vector = embed(engine, query)?;
         let words = normal(query);
-        let mut ranked: Vec<Neighbour> = self.tools.iter().map(|(name, tool)| Neighbour {
-            name: name.clone(),
-            similarity: tool.iter().zip(&vector).map(|(a, b)| a * b).sum(),
-            named: words.contains(&normal(name)),
-        }).collect();
+        let mut ranked: Vec<Neighbour> = self
+            .tools
+            .iter()
+            .map(|(name, tool)| Neighbour {
+                name: name.clone(),
+                similarity: tool.iter().zip(&vector).map(|(a, b)| a * b).sum(),
+                named: words.contains(&normal(name)),
+            })
+            .collect();
         ranked.sort_by(|a, b| b.named.cmp(&a.named).then(b.similarity.total_cmp(&a.similarity)));
         Ok(ranked)
     }
@@ -113,7 +136,10 @@ impl ToolIndex {
     pub fn nearest(&self, engine: &Engine, query: &str, count: usize) -> Result<Vec<String>> {
         let ranked = self.rank(engine, query)?;
         let chosen = &ranked[..count.min(ranked.len())];
-        let kept = self.tools.iter().filter(|(name, _)| chosen.iter().any(|tool| tool.name == *name));
+        let kept = self
+            .tools
+            .iter()
+            .filter(|(name, _)| chosen.iter().any(|tool| tool.name == *name));
         Ok(kept.map(|(name, _)| name.clone()).collect())
     }
 }

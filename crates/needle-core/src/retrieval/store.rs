@@ -29,7 +29,8 @@ impl Store {
             Err(error) => return Err(Error::io(path, error)),
         };
         let read = serde_json::from_slice(&text);
-        read.map(Some).map_err(|error| Error::format(path, format!("not a tool index: {error}; delete it to make it anew")))
+        read.map(Some)
+            .map_err(|error| Error::format(path, format!("not a tool index: {error}; delete it to make it anew")))
     }
 
     /// Writes beside the file, then puts it in its place.

@@ -1,0 +1,233 @@
+//! Scalars as regular expressions on their JSON text: strings with their escapes, numbers, literals.
+
+use llguidance::derivre::{JsonQuoteOptions, RegexAst, RegexBuilder};
+use serde_json::Value;
+
+use super::{format, numeral};
+use crate::schema::{Decimal, Number, Text, TextRule, gcd};
+
+/// One character of a JSON string: itself, or an escape where it needs one. DEL may stand as it is, as Python writes it.
+const CHARACTER: &str = r#"(?:[^"\\\x00-\x1F]|\\["\\bfnrt]|\\u00[01][0-9a-fA-F])"#;
+
+/// Work that the search for a first match may cost before a pattern is refused as too complex.
+const EMPTINESS_FUEL: u64 = 500_000;
+
+/// The largest step and its largest scale: the remainders of larger ones do not fit the automaton's arithmetic.
+const STEP_LIMIT: i128 = 400_000_000;
+const STEP_SCALE: u32 = 8;
+
+/// Why a scalar cannot be compiled: keyword and reason.
+pub(super) type Reason = (&'static str, String);
+
+/// Exactly this JSON text.
+pub(super) fn literal(text: &str) -> RegexAst {
+    RegexAst::Literal(text.into())
+}
+
+/// One of these values, in compact JSON.
+pub(super) fn literals(values: &[Value]) -> RegexAst {
+    RegexAst::Or(values.iter().map(|value| literal(&value.to_string())).collect())
+}
+
+/// A JSON string within the given lengths.
+fn quoted(shortest: u32, longest: Option<u32>) -> RegexAst {
+    let times = match longest {
+        Some(longest) => format!("{{{shortest},{longest}}}"),
+        None if shortest == 0 => "*".into(),
+        None => format!("{{{shortest},}}"),
+    };
+    RegexAst::Regex(format!("\"{CHARACTER}{times}\""))
+}
+
+/// Any string.
+pub(super) fn string() -> RegexAst {
+    quoted(0, None)
+}
+
+/// Any number.
+pub(super) fn any_number() -> RegexAst {
+    RegexAst::Regex(numeral::any())
+}
+
+/// A list of `shortest` to `longest` of these values, no two of them the same.
+pub(super) fn distinct(values: &[Value], shortest: usize, longest: Option<usize>) -> RegexAst {
+    let any = literals(values);
+    let comma = || literal(",");
+    let before = RegexAst::Repeat(Box::new(RegexAst::Concat(vec![any.clone(), comma()])), 0, u32::MAX);
+    let after = RegexAst::Repeat(Box::new(RegexAst::Concat(vec![comma(), any.clone()])), 0, u32::MAX);
+    let repeated = values.iter().map(|value| {
+        let one = literals(std::slice::from_ref(value));
+        let again = RegexAst::Concat(vec![comma(), one.clone()]);
+        let parts = vec![
+            literal("["),
+            before.clone(),
+            one,
+            after.clone(),
+            again,
+            after.clone(),
+            literal("]"),
+        ];
+        RegexAst::Concat(parts)
+    });
+    let longest = longest.unwrap_or(values.len()).min(values.len()) as u32;
+    let least = shortest as u32;
+    let rest = RegexAst::Concat(vec![comma(), any.clone()]);
+    let some = RegexAst::Concat(vec![
+        any,
+        RegexAst::Repeat(Box::new(rest), least.saturating_sub(1), longest.saturating_sub(1)),
+    ]);
+    let inner = match (least, longest) {
+        (_, 0) => RegexAst::EmptyString,
+        (0, _) => RegexAst::Or(vec![RegexAst::EmptyString, some]),
+        _ => some,
+    };
+    let list = RegexAst::Concat(vec![literal("["), inner, literal("]")]);
+    RegexAst::And(vec![list, RegexAst::Not(Box::new(RegexAst::Or(repeated.collect())))])
+}
+
+/// A key that nobody declared: any text without escapes, but none of `taken`.
+pub(super) fn other_key(taken: &[&str]) -> RegexAst {
+    let key = RegexAst::Regex(r#""[^"\\\x00-\x1F]+""#.into());
+    if taken.is_empty() {
+        return key;
+    }
+    let taken = taken
+        .iter()
+        .map(|name| literal(&Value::from(*name).to_string()))
+        .collect();
+    RegexAst::And(vec![key, RegexAst::Not(Box::new(RegexAst::Or(taken)))])
+}
+
+/// The strings that `text` allows.
+pub(super) fn text(text: &Text) -> Result<RegexAst, Reason> {
+    let mut longest = text.longest;
+    let mut parts = Vec::new();
+    for rule in &text.rules {
+        let inner = match rule {
+            TextRule::Format(kind) => {
+                longest = [longest, format::longest(*kind)].into_iter().flatten().min();
+                RegexAst::Regex(format::expression(*kind))
+            }
+            TextRule::Pattern(pattern) => search(pattern)?,
+        };
+        parts.push(RegexAst::JsonQuote(Box::new(inner), JsonQuoteOptions::regular()));
+    }
+    if parts.is_empty() || text.shortest > 0 || longest.is_some() {
+        parts.push(quoted(text.shortest, longest));
+    }
+    let whole = match parts.len() {
+        1 => parts.swap_remove(0),
+        _ => RegexAst::And(parts),
+    };
+    if !text.rules.is_empty() {
+        let keyword = text
+            .rules
+            .iter()
+            .find(|rule| matches!(rule, TextRule::Pattern(_)))
+            .map_or("format", |_| "pattern");
+        if is_empty(&whole).map_err(|reason| (keyword, reason))? {
+            return Err((keyword, "no string fits it together with the other keywords".into()));
+        }
+    }
+    Ok(whole)
+}
+
+/// An ECMA-262 pattern, found anywhere in the string.
+fn search(pattern: &str) -> Result<RegexAst, Reason> {
+    let refuse = |why: String| ("pattern", format!("{pattern:?} cannot be honoured: {why}"));
+    let rust = jsonschema_regex::to_rust_regex(pattern)
+        .map_err(|()| refuse("not a regular expression that can be translated".into()))?;
+    let ast = RegexAst::SearchRegex(rust.into_owned());
+    RegexBuilder::new()
+        .mk(&ast)
+        .map_err(|error| refuse(error.to_string()))?;
+    Ok(ast)
+}
+
+fn is_empty(ast: &RegexAst) -> Result<bool, String> {
+    let mut builder = RegexBuilder::new();
+    let too_complex = |error| format!("too complex: {error}");
+    let expression = builder.mk(ast).map_err(too_complex)?;
+    let mut regex = builder
+        .into_regex_limited(expression, EMPTINESS_FUEL)
+        .map_err(too_complex)?;
+    Ok(regex.always_empty())
+}
+
+/// The numbers that `number` allows.
+pub(super) fn number(number: &Number) -> Result<RegexAst, Reason> {
+    let nothing = || {
+        (
+            "minimum",
+            "no number within the digits that are written fits".to_string(),
+        )
+    };
+    let range = match (number.whole, number.low, number.high) {
+        (true, None, None) => numeral::any_whole(),
+        (true, low, high) => numeral::whole_range(low, high).ok_or_else(nothing)?,
+        (false, None, None) if number.plain || number.step.is_some() => numeral::any_plain(),
+        (false, None, None) => numeral::any(),
+        (false, low, high) => numeral::range(low, high).ok_or_else(nothing)?,
+    };
+    let range = RegexAst::Regex(range);
+    match number.step {
+        None => Ok(range),
+        Some(step) => {
+            let multiples = multiples(step, number.whole)?;
+            near_zero(number, step)?;
+            Ok(RegexAst::And(vec![range, multiples]))
+        }
+    }
+}
+
+/// Refuses a range whose multiples all lie beyond the digits that a double tells apart.
+fn near_zero(number: &Number, step: Decimal) -> Result<(), Reason> {
+    let (_, scale) = step.parts();
+    let limit = Decimal::whole(10_i128.pow(numeral::EXACT_DIGITS as u32 - scale));
+    let nearest = match (number.low, number.high) {
+        (Some(low), _) if low.value > Decimal::ZERO => low.value,
+        (_, Some(high)) if high.value.is_negative() => high.value.negated(),
+        _ => return Ok(()),
+    };
+    match nearest.next_multiple(step).plus(step) < limit {
+        true => Ok(()),
+        false => Err((
+            "multipleOf",
+            "the range lies beyond 15 digits, too far to tell multiples apart".into(),
+        )),
+    }
+}
+
+/// The multiples of `step`, in at most 15 digits. With `k` digits after the point a number is a whole count of 10^-k, so it is a multiple where
+/// that count is one of `step·10^k`, brought to a whole number by the factors of ten it shares.
+fn multiples(step: Decimal, whole: bool) -> Result<RegexAst, Reason> {
+    let (coefficient, scale) = step.parts();
+    if coefficient > STEP_LIMIT || scale > STEP_SCALE {
+        return Err((
+            "multipleOf",
+            format!("at most {STEP_SCALE} digits after the point and {STEP_LIMIT} in all can be honoured"),
+        ));
+    }
+    let digits = numeral::EXACT_DIGITS - scale as usize;
+    let short = RegexAst::Regex(format!("-?[0-9]{{1,{digits}}}(?:\\.[0-9]+)?"));
+    let mut forms = Vec::new();
+    for k in 0..=scale {
+        let shared = gcd(coefficient, 10_i128.pow(scale - k));
+        forms.push(RegexAst::MultipleOf((coefficient / shared) as u32, k));
+    }
+    if !whole {
+        // Zeros may follow, as in 10.0 or 1.50.
+        let tail = if scale == 0 {
+            format!("\\.0{{1,{digits}}}")
+        } else {
+            format!("0{{1,{digits}}}")
+        };
+        forms.push(RegexAst::Concat(vec![
+            RegexAst::MultipleOf(coefficient as u32, scale),
+            RegexAst::Regex(tail),
+        ]));
+    }
+    let sign = RegexAst::Regex("-?".into());
+    let multiple = RegexAst::Concat(vec![sign, RegexAst::Or(forms)]);
+    Ok(RegexAst::And(vec![multiple, short]))
+}

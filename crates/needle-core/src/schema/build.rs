@@ -1,0 +1,414 @@
+//! Standard schema → tree of constraints. Every keyword is read here or refused here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::constraint::{COUNT_LIMIT, Keywords};
+use super::fault::{Fault, below};
+use super::keywords::{Treatment, Type, treatment};
+use super::member::admits;
+use super::merge::merge;
+use super::node::{Array, Extra, Never, Node, Object, Presence, Property};
+use super::reference::References;
+use super::{Oddity, RECURSION_LIMIT, exclusive};
+
+/// How many schemas are read for one tool, references followed: beyond it the schema is refused as too large.
+const SIZE_LIMIT: usize = 20_000;
+/// How many names `propertyNames` may allow, and how many values an `enum` may hold.
+const NAMES_LIMIT: usize = 1_000;
+
+/// The arguments of a tool: an object, or a union of objects.
+pub(crate) fn arguments(root: &Value) -> Result<(Arc<Node>, Vec<Oddity>), Fault> {
+    let mut builder = Builder {
+        references: References::new(root),
+        known: HashMap::new(),
+        size: 0,
+        oddities: Vec::new(),
+    };
+    let node = builder.stated(root, Place::root())?;
+    match &*node {
+        Node::Never(Never::Contradiction(fault) | Never::Deeper(fault)) => Err(fault.clone()),
+        Node::Never(Never::Forbidden) => Err(Fault::new("", "parameters", "nothing fits")),
+        _ => Ok((node, builder.oddities)),
+    }
+}
+
+/// Where a schema stands.
+#[derive(Clone)]
+struct Place {
+    /// Path of the field.
+    at: String,
+    /// References to recursive definitions followed so far.
+    depth: usize,
+    /// The types that the schema around a branch allows.
+    types: Option<Vec<Type>>,
+}
+
+impl Place {
+    fn root() -> Self {
+        Self {
+            at: String::new(),
+            depth: 0,
+            types: None,
+        }
+    }
+
+    fn child(&self, at: String) -> Self {
+        Self {
+            at,
+            depth: self.depth,
+            types: None,
+        }
+    }
+}
+
+struct Builder<'a> {
+    references: References<'a>,
+    known: HashMap<(String, usize), Arc<Node>>,
+    size: usize,
+    oddities: Vec<Oddity>,
+}
+
+impl<'a> Builder<'a> {
+    /// A schema that its author wrote for its own sake: a contradiction in it is an error even where it is optional.
+    fn stated(&mut self, schema: &'a Value, place: Place) -> Result<Arc<Node>, Fault> {
+        let node = self.schema(schema, place)?;
+        match &*node {
+            Node::Never(Never::Contradiction(fault)) => Err(fault.clone()),
+            _ => Ok(node),
+        }
+    }
+
+    fn schema(&mut self, schema: &'a Value, place: Place) -> Result<Arc<Node>, Fault> {
+        self.size += 1;
+        if self.size > SIZE_LIMIT {
+            return Err(Fault::new(
+                &place.at,
+                "schema",
+                format!("more than {SIZE_LIMIT} parts once references are followed"),
+            ));
+        }
+        let map = match schema {
+            Value::Bool(true) => return Ok(Arc::new(Node::Any)),
+            Value::Bool(false) => return Ok(Arc::new(Node::Never(Never::Forbidden))),
+            Value::Object(map) => map,
+            other => {
+                return Err(Fault::new(
+                    &place.at,
+                    "schema",
+                    format!("expected an object, true or false, found {other}"),
+                ));
+            }
+        };
+        let keywords = Keywords { map, at: &place.at };
+        if let Some(key) = map.keys().find(|key| treatment(key) == Treatment::Refused) {
+            return Err(keywords.fault(key, "this keyword cannot be honoured"));
+        }
+        let types = keywords
+            .types()?
+            .or_else(|| place.types.clone())
+            .or_else(|| implied(map));
+        let mut node = match &types {
+            None => Arc::new(Node::Any),
+            Some(types) => {
+                let nodes = types
+                    .iter()
+                    .map(|kind| self.typed(*kind, keywords, &place))
+                    .collect::<Result<_, _>>()?;
+                Node::union(nodes)
+            }
+        };
+        if let Some(values) = self.literals(keywords)? {
+            node = only(&values, &node, keywords)?;
+        }
+        let branch = Place { types, ..place.clone() };
+        if let Some(reference) = keywords.get("$ref") {
+            let target = self.reference(reference, &place)?;
+            node = merge(&node, &target, &place.at, "$ref")?;
+        }
+        for part in list(keywords, "allOf")? {
+            let part = self.schema(part, branch.clone())?;
+            node = merge(&node, &part, &place.at, "allOf")?;
+        }
+        if map.contains_key("anyOf") {
+            let branches = list(keywords, "anyOf")?
+                .iter()
+                .map(|part| self.schema(part, branch.clone()))
+                .collect::<Result<_, _>>()?;
+            node = merge(&node, &Node::union(branches), &place.at, "anyOf")?;
+        }
+        if map.contains_key("oneOf") {
+            node = self.one_of(&node, keywords, &branch)?;
+        }
+        Ok(node)
+    }
+
+    fn one_of(&mut self, node: &Arc<Node>, keywords: Keywords<'a, '_>, branch: &Place) -> Result<Arc<Node>, Fault> {
+        let mut branches = Vec::new();
+        for (i, part) in list(keywords, "oneOf")?.iter().enumerate() {
+            let typed = ["type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf"]
+                .iter()
+                .any(|key| part.get(*key).is_some());
+            if branch.types.is_none() && !typed {
+                return Err(keywords.fault(
+                    "oneOf",
+                    format!("branch {} states no type, so it cannot be told apart", i + 1),
+                ));
+            }
+            let part = self.schema(part, branch.clone())?;
+            branches.push(merge(node, &part, &branch.at, "oneOf")?);
+        }
+        exclusive::one_of(branches).map_err(|reason| keywords.fault("oneOf", reason))
+    }
+
+    fn typed(&mut self, kind: Type, keywords: Keywords<'a, '_>, place: &Place) -> Result<Arc<Node>, Fault> {
+        Ok(Arc::new(match kind {
+            Type::Null => Node::Literals(vec![Value::Null]),
+            Type::Boolean => Node::Literals(vec![true.into(), false.into()]),
+            Type::Integer => Node::Number(keywords.number(true)?),
+            Type::Number => Node::Number(keywords.number(false)?),
+            Type::String => keywords.text()?.settle(keywords.at)?,
+            Type::Array => self.array(keywords, place)?,
+            Type::Object => self.object(keywords, place)?,
+        }))
+    }
+
+    fn array(&mut self, keywords: Keywords<'a, '_>, place: &Place) -> Result<Node, Fault> {
+        let (shortest, longest) = keywords.counts("minItems", "maxItems")?;
+        if shortest > COUNT_LIMIT {
+            return Err(keywords.fault("minItems", format!("{shortest} is above {COUNT_LIMIT}")));
+        }
+        let prefix = list_or_none(keywords, "prefixItems")?
+            .iter()
+            .enumerate()
+            .map(|(i, item)| self.stated(item, place.child(format!("{}[{i}]", place.at))))
+            .collect::<Result<Vec<_>, _>>()?;
+        let items = match keywords.get("items") {
+            None => Arc::new(Node::Any),
+            Some(items) => self.stated(items, place.child(format!("{}[]", place.at)))?,
+        };
+        let distinct = match keywords.get("uniqueItems") {
+            None | Some(Value::Bool(false)) => false,
+            Some(Value::Bool(true)) => longest.is_none_or(|longest| longest > 1),
+            Some(other) => return Err(keywords.fault("uniqueItems", format!("expected true or false, found {other}"))),
+        };
+        let array = Array {
+            prefix,
+            items,
+            shortest,
+            longest,
+            distinct,
+        };
+        Ok(array.settle(keywords.at))
+    }
+
+    fn object(&mut self, keywords: Keywords<'a, '_>, place: &Place) -> Result<Node, Fault> {
+        let (fewest, most) = keywords.counts("minProperties", "maxProperties")?;
+        if fewest > NAMES_LIMIT {
+            return Err(keywords.fault("minProperties", format!("{fewest} is above {NAMES_LIMIT}")));
+        }
+        let required = keywords.names("required")?;
+        let mut object = Object {
+            properties: Vec::new(),
+            declares: keywords.get("properties").is_some(),
+            extra: match keywords.get("additionalProperties") {
+                None => Extra::Unstated,
+                Some(Value::Bool(false)) => Extra::Forbidden,
+                Some(schema) => Extra::Allowed(self.stated(schema, place.child(below(&place.at, "*")))?),
+            },
+            fewest,
+            most,
+        };
+        let declared = match keywords.get("properties") {
+            None => None,
+            Some(Value::Object(map)) => Some(map),
+            Some(other) => {
+                return Err(keywords.fault("properties", format!("expected an object of schemas, found {other}")));
+            }
+        };
+        for (name, schema) in declared.into_iter().flatten() {
+            let node = self.stated(schema, place.child(below(&place.at, name)))?;
+            let presence = match required.contains(&name.as_str()) {
+                true => Presence::Required,
+                false => Presence::Optional,
+            };
+            object.properties.push(Property {
+                name: name.clone(),
+                node,
+                presence,
+            });
+        }
+        self.names(&mut object, keywords)?;
+        for name in required {
+            self.require(&mut object, name, keywords)?;
+        }
+        Ok(object.settle(keywords.at))
+    }
+
+    /// `propertyNames` with a finite set: the names become optional keys, and no other is left.
+    fn names(&mut self, object: &mut Object, keywords: Keywords<'a, '_>) -> Result<(), Fault> {
+        let Some(schema) = keywords.get("propertyNames") else {
+            return Ok(());
+        };
+        let place = Place {
+            types: Some(vec![Type::String]),
+            ..Place::root().child(below(keywords.at, "*"))
+        };
+        let names = self.stated(schema, place)?;
+        let Some(names) = names.finite(NAMES_LIMIT) else {
+            return Err(keywords.fault(
+                "propertyNames",
+                "only a finite set of names (enum or const) can be honoured",
+            ));
+        };
+        let value = object.open();
+        object
+            .properties
+            .retain(|property| names.contains(&property.name.as_str().into()));
+        for name in names.iter().filter_map(Value::as_str) {
+            let declared = object.properties.iter().any(|property| property.name == name);
+            if let (false, Some(node)) = (declared, &value) {
+                object.properties.push(Property {
+                    name: name.into(),
+                    node: node.clone(),
+                    presence: Presence::Optional,
+                });
+            }
+        }
+        object.declares = true;
+        object.extra = Extra::Forbidden;
+        Ok(())
+    }
+
+    /// A required name that `properties` does not declare.
+    fn require(&mut self, object: &mut Object, name: &str, keywords: Keywords<'a, '_>) -> Result<(), Fault> {
+        if let Some(property) = object.properties.iter_mut().find(|property| property.name == name) {
+            property.presence = Presence::Required;
+            return Ok(());
+        }
+        let node = match &object.extra {
+            Extra::Forbidden => {
+                return Err(keywords.fault(
+                    "required",
+                    format!("{name:?} is required, but not among the properties"),
+                ));
+            }
+            Extra::Allowed(node) => node.clone(),
+            Extra::Unstated => {
+                self.oddities.push(Oddity {
+                    field: keywords.at.into(),
+                    key: "required".into(),
+                    reading: format!("names {name:?}, which is not among the properties: any value fits it"),
+                });
+                Arc::new(Node::Any)
+            }
+        };
+        object.properties.push(Property {
+            name: name.into(),
+            node,
+            presence: Presence::Required,
+        });
+        Ok(())
+    }
+
+    fn reference(&mut self, reference: &Value, place: &Place) -> Result<Arc<Node>, Fault> {
+        let Some(reference) = reference.as_str() else {
+            return Err(Fault::new(
+                &place.at,
+                "$ref",
+                format!("expected a string, found {reference}"),
+            ));
+        };
+        let target = self.references.resolve(reference, &place.at)?;
+        let depth = place.depth + usize::from(self.references.is_recursive(reference));
+        if depth > RECURSION_LIMIT {
+            let fault = Fault::new(
+                &place.at,
+                "$ref",
+                format!("{reference:?} does not end within {RECURSION_LIMIT} rounds"),
+            );
+            return Ok(Arc::new(Node::Never(Never::Deeper(fault))));
+        }
+        let key = (reference.to_string(), depth);
+        if let Some(node) = self.known.get(&key) {
+            return Ok(node.clone());
+        }
+        let inside = Place {
+            depth,
+            ..place.child(place.at.clone())
+        };
+        let node = self.schema(target, inside)?;
+        self.known.insert(key, node.clone());
+        Ok(node)
+    }
+
+    /// The values of `enum` and `const` together.
+    fn literals(&self, keywords: Keywords<'a, '_>) -> Result<Option<Vec<&'a Value>>, Fault> {
+        let mut values: Option<Vec<&Value>> = match keywords.get("enum") {
+            None => None,
+            Some(Value::Array(list)) if list.is_empty() => {
+                return Err(keywords.fault("enum", "the list is empty, so nothing fits"));
+            }
+            Some(Value::Array(list)) if list.len() > NAMES_LIMIT => {
+                return Err(keywords.fault(
+                    "enum",
+                    format!("{} values, at most {NAMES_LIMIT} can be honoured", list.len()),
+                ));
+            }
+            Some(Value::Array(list)) => Some(list.iter().collect()),
+            Some(other) => return Err(keywords.fault("enum", format!("expected a list of values, found {other}"))),
+        };
+        if let Some(constant) = keywords.get("const") {
+            let fits = values.is_none_or(|values| values.contains(&constant));
+            values = Some(if fits { vec![constant] } else { Vec::new() });
+        }
+        Ok(values)
+    }
+}
+
+/// The given values, as far as the other keywords beside them let them stand.
+fn only(values: &[&Value], node: &Arc<Node>, keywords: Keywords<'_, '_>) -> Result<Arc<Node>, Fault> {
+    let mut kept: Vec<Value> = Vec::new();
+    for value in values {
+        if admits(node, value)? && !kept.contains(value) {
+            kept.push((*value).clone());
+        }
+    }
+    let key = if keywords.get("enum").is_some() {
+        "enum"
+    } else {
+        "const"
+    };
+    Ok(match kept.is_empty() {
+        true => Node::contradiction(keywords.fault(key, "no value fits the other keywords")),
+        false => Arc::new(Node::Literals(kept)),
+    })
+}
+
+/// The types that a schema's other keywords speak of.
+fn implied(map: &Map<String, Value>) -> Option<Vec<Type>> {
+    if map.contains_key("enum") || map.contains_key("const") {
+        return None;
+    }
+    let mut kinds: Vec<Type> = map.keys().filter_map(|key| Type::implied_by(key)).collect();
+    kinds.dedup();
+    (!kinds.is_empty()).then_some(kinds)
+}
+
+fn list<'a>(keywords: Keywords<'a, '_>, key: &str) -> Result<&'a [Value], Fault> {
+    let schemas = list_or_none(keywords, key)?;
+    match (keywords.get(key), schemas.is_empty()) {
+        (Some(_), true) => Err(keywords.fault(key, "the list is empty")),
+        _ => Ok(schemas),
+    }
+}
+
+fn list_or_none<'a>(keywords: Keywords<'a, '_>, key: &str) -> Result<&'a [Value], Fault> {
+    match keywords.get(key) {
+        None => Ok(&[]),
+        Some(Value::Array(schemas)) => Ok(schemas),
+        Some(other) => Err(keywords.fault(key, format!("expected a list of schemas, found {other}"))),
+    }
+}

@@ -1,4 +1,5 @@
 //! One binary for all acceptance tests, because candle links slowly.
 #![allow(missing_docs)]
 
+mod formats;
 mod golden;

@@ -1,0 +1,10 @@
+//! Reading and writing of weights: quantised numbers, archives, float checkpoints, pickles, adapters, damaged files.
+
+mod adapters;
+mod archives;
+mod checkpoints;
+mod damage;
+mod files;
+mod malice;
+mod quant;
+mod saving;

@@ -4,6 +4,7 @@
 pub mod config;
 pub mod decode;
 pub mod error;
+pub mod grounding;
 pub mod model;
 pub mod ops;
 pub mod quant;

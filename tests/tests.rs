@@ -5,6 +5,7 @@ mod allocations;
 mod formats;
 mod golden;
 mod grammar;
+mod grounding;
 mod parity;
 mod prompt;
 mod tokenizer;

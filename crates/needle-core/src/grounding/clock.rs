@@ -23,7 +23,8 @@ pub struct LocalTime {
 }
 
 impl LocalTime {
-    /// The time of the machine's own zone, daylight saving included, as its C library knows it.
+    /// The time of the machine's own zone, daylight saving included, as its C library knows it
+    /// (`TZ`, else the system setting).
     ///
     /// # Errors
     /// Where the clock shows a time before 1970 or one that the C library cannot express.

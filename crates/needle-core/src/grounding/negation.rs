@@ -103,6 +103,7 @@ fn sentences(text: &str) -> Vec<Sentence> {
                 open.words.push("\"".into());
             }
             ',' | '\u{2013}' | '\u{2014}' => open.words.push(",".into()),
+            '-' if ends_here => open.words.push(",".into()),
             ':' if ends_here => open.words.push(":".into()),
             '.' if !ends_here || open.words.last().is_some_and(|word| is_abbreviation(word)) => {}
             '.' | '!' | '?' | ';' | '\n' | '\u{2026}' => {
@@ -250,6 +251,7 @@ mod tests {
             "never mind",
             "Set a timer for ten minutes, never mind",
             "Book a table for two. Scratch that.",
+            "Book a table for two - nevermind",
             "order two pizzas... no wait, cancel it",
             "Order two pizzas, cancel that",
             "turn on the fan actually don't",

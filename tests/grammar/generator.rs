@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::Random;
 
 /// One to three tools.
-pub fn tools(seed: u64) -> Value {
+pub(super) fn tools(seed: u64) -> Value {
     let mut random = Random(seed);
     let count = 1 + random.below(3);
     (0..count)

@@ -109,7 +109,7 @@ fn what_is_no_tool() {
     );
     assert_eq!(
         text(r#"[{"name":"a","parameters":{"city":"string"}}]"#),
-        "tool a: city: parameters: expected the schema of a parameter, found \"string\""
+        "tool a: parameters: \"city\" is neither a keyword nor the schema of a parameter, and nothing else is declared"
     );
     assert_eq!(
         text(r#"[{"name":"a","parameters":{"type":"string"}}]"#),

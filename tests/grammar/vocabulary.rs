@@ -9,13 +9,13 @@ use needle_core::grammar::{Markers, Token, TokenKind, Vocabulary};
 const FIRST: u32 = 256;
 
 /// One token a byte, then `<tool_call>`, `</tool_call>`, `<think>`, `</think>`, `<|im_end|>` and the end.
-pub fn bytes() -> &'static Vocabulary {
+pub(super) fn bytes() -> &'static Vocabulary {
     static VOCABULARY: OnceLock<Vocabulary> = OnceLock::new();
     VOCABULARY.get_or_init(|| with_extra(Vec::new()))
 }
 
 /// The byte vocabulary with more text tokens behind the markers.
-pub fn with_extra(extra: Vec<Vec<u8>>) -> Vocabulary {
+pub(super) fn with_extra(extra: Vec<Vec<u8>>) -> Vocabulary {
     let token = |bytes: Vec<u8>, kind| Token { bytes, kind };
     let mut tokens: Vec<Token> = (0..=255).map(|byte| token(vec![byte], TokenKind::Byte)).collect();
     for marker in ["<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>"] {
@@ -33,13 +33,13 @@ pub fn with_extra(extra: Vec<Vec<u8>>) -> Vocabulary {
 }
 
 /// Generation 2's tokenizer.
-pub fn gen2() -> &'static Vocabulary {
+pub(super) fn gen2() -> &'static Vocabulary {
     static VOCABULARY: OnceLock<Vocabulary> = OnceLock::new();
     VOCABULARY.get_or_init(|| from_file("gen2"))
 }
 
 /// The stand-in for generation 3's tokenizer.
-pub fn gen3() -> &'static Vocabulary {
+pub(super) fn gen3() -> &'static Vocabulary {
     static VOCABULARY: OnceLock<Vocabulary> = OnceLock::new();
     VOCABULARY.get_or_init(|| from_file("gen3"))
 }
@@ -134,7 +134,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
 }
 
 /// Cuts text into the longest tokens from the left: not the tokenizer's own cut, but one of its spellings.
-pub fn longest_match(vocabulary: &Vocabulary, text: &[u8]) -> Vec<u32> {
+pub(super) fn longest_match(vocabulary: &Vocabulary, text: &[u8]) -> Vec<u32> {
     static TABLES: OnceLock<std::sync::Mutex<HashMap<usize, HashMap<Vec<u8>, u32>>>> = OnceLock::new();
     let mut tables = TABLES.get_or_init(Default::default).lock().unwrap();
     let table = tables.entry(vocabulary.len()).or_insert_with(|| {

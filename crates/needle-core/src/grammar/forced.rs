@@ -33,8 +33,9 @@ impl Matcher {
             return Ok(Vec::new());
         }
         let mut tokens = encode(text);
-        let spelt = self.spelling(&tokens, text.as_bytes());
-        tokens.truncate(spelt);
+        if !self.spells(&tokens, text.as_bytes()) {
+            return Ok(Vec::new());
+        }
         self.leave_open_end(&mut tokens, &bytes);
         let fits = self.parser()?.validate_tokens(&tokens).map_err(super::failure)?;
         tokens.truncate(fits);
@@ -52,20 +53,11 @@ impl Matcher {
         Ok(self.parser()?.compute_ff_bytes())
     }
 
-    /// How many of `tokens` spell the beginning of `text`.
-    fn spelling(&self, tokens: &[u32], text: &[u8]) -> usize {
+    /// Whether `tokens` are the text, cut into tokens.
+    fn spells(&self, tokens: &[u32], text: &[u8]) -> bool {
         let vocabulary = self.grammar.vocabulary();
-        let mut rest = text;
-        let mut count = 0;
-        for id in tokens {
-            let bytes = vocabulary.token(*id).map_or(&[][..], |token| &token.bytes);
-            match rest.strip_prefix(bytes).filter(|_| !bytes.is_empty()) {
-                Some(after) => rest = after,
-                None => break,
-            }
-            count += 1;
-        }
-        count
+        let bytes = |id: &u32| vocabulary.token(*id).map_or(&[][..], |token| &token.bytes);
+        tokens.iter().flat_map(bytes).eq(text)
     }
 
     /// Drops the tokens from the first one on at which a token could begin that reaches beyond `text`.

@@ -94,7 +94,7 @@ fn ipv6() -> String {
 
 /// RFC 3986 with a scheme: an authority and a path, or a path alone, then query and fragment.
 fn uri() -> String {
-    let plain = "a-zA-Z0-9._~!$&'()*+,;=-";
+    let plain = "a-zA-Z0-9._~!$&'()*+,;=\\-";
     let encoded = "%[0-9a-fA-F]{2}";
     let path_char = format!("(?:[{plain}:@]|{encoded})");
     let tail_char = format!("(?:[{plain}:@/?]|{encoded})");

@@ -24,8 +24,8 @@ pub(super) fn any_plain() -> String {
 
 /// Any number; with an exponent it has one digit before the point and stays within what a double holds.
 pub(super) fn any() -> String {
-    let scientific = format!("-?[1-9](?:\\.[0-9]{{1,{FREE_DIGITS}}})?[eE][+-]?(?:[0-9]{{1,2}}|[12][0-9]{{2}}|30[0-7])");
-    format!("{}|{scientific}", any_plain())
+    let exponent = "[eE](?:\\+?(?:[0-9]{1,2}|[12][0-9]{2}|30[0-7])|-(?:[0-9]{1,2}|[12][0-9]{2}|3[01][0-9]|32[0-4]))";
+    format!("{}|-?[1-9](?:\\.[0-9]{{1,{FREE_DIGITS}}})?{exponent}", any_plain())
 }
 
 /// The whole numbers of a range with whole, inclusive ends.

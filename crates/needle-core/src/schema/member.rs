@@ -16,10 +16,18 @@ pub(crate) fn admits(node: &Node, value: &Value) -> Result<bool, Fault> {
         (Node::Text(text), Value::String(string)) => text.admits(string, value)?,
         (Node::Number(number), Value::Number(value)) => number.admits(&value.to_string()),
         (Node::Array(array), Value::Array(values)) => array.admits(values)?,
-        (Node::Object(object), Value::Object(map)) => object.unfit(map)?.is_none(),
+        (Node::Object(object), Value::Object(map)) => object.misfit(map)?.is_none(),
         (Node::Union(branches), _) => any(branches.iter().map(|branch| admits(branch, value)))?,
         (Node::Text(_) | Node::Number(_) | Node::Array(_) | Node::Object(_), _) => false,
     })
+}
+
+/// Why `value` does not fit `node`, by the key at fault where there is one; `None` where it fits.
+pub(crate) fn misfit(node: &Node, value: &Value) -> Result<Option<String>, Fault> {
+    match (node, value) {
+        (Node::Object(object), Value::Object(map)) => object.misfit(map),
+        _ => Ok((!admits(node, value)?).then(String::new)),
+    }
 }
 
 /// Equality of JSON Schema: numbers by value, objects without order.
@@ -67,7 +75,9 @@ impl Text {
 impl Number {
     fn admits(&self, text: &str) -> bool {
         let Ok(value) = Decimal::parse(text) else {
-            return !self.whole && self.low.is_none() && self.high.is_none() && self.step.is_none();
+            // Too large or too fine for exact arithmetic, as only free numbers are written.
+            let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+            return self.low.is_none() && self.high.is_none() && self.step.is_none() && (plain || !self.whole);
         };
         let above = self
             .low
@@ -104,7 +114,7 @@ impl Array {
 
 impl Object {
     /// The first key that does not fit, or is missing, or is one too many.
-    fn unfit(&self, map: &serde_json::Map<String, Value>) -> Result<Option<String>, Fault> {
+    fn misfit(&self, map: &serde_json::Map<String, Value>) -> Result<Option<String>, Fault> {
         let missing = self
             .properties
             .iter()

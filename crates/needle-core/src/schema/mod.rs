@@ -38,7 +38,7 @@ mod standard;
 
 pub(crate) use decimal::{Decimal, gcd};
 pub(crate) use fault::Fault;
-pub(crate) use member::admits;
+pub(crate) use member::misfit;
 pub(crate) use node::{Array, Bound, Extra, Format, Node, Number, Object, Presence, Text, TextRule};
 
 use std::sync::Arc;

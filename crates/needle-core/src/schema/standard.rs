@@ -34,6 +34,17 @@ pub(crate) fn standardise(parameters: &Value) -> Result<(Value, Vec<Oddity>), Fa
     let nothing_declared = !root
         .keys()
         .any(|key| matches!(treatment(key), Treatment::Honoured) && key != "type");
+    let odd = pass
+        .oddities
+        .first()
+        .filter(|odd| nothing_declared && odd.field.is_empty());
+    if let Some(odd) = odd {
+        let reason = format!(
+            "{:?} is neither a keyword nor the schema of a parameter, and nothing else is declared",
+            odd.key
+        );
+        return Err(Fault::new("", "parameters", reason));
+    }
     if nothing_declared {
         root.insert("properties".into(), json!({}));
     }

@@ -138,11 +138,11 @@ impl ToolSet {
             let field = error.instance_path().as_str().trim_start_matches('/').replace('/', ".");
             return Err(wrong((!field.is_empty()).then_some(field), error.to_string()));
         }
-        match schema::admits(&entry.parameters.node, &call.arguments) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(wrong(
-                None,
-                "a key or a value does not fit the declared parameters".into(),
+        match schema::misfit(&entry.parameters.node, &call.arguments) {
+            Ok(None) => Ok(()),
+            Ok(Some(key)) => Err(wrong(
+                (!key.is_empty()).then_some(key),
+                "does not fit the declared parameters".into(),
             )),
             Err(fault) => Err(fault.of_tool(&call.name)),
         }

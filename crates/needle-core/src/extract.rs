@@ -98,7 +98,7 @@ impl Extractor {
         let call = response.function_calls.first().or(response.suppressed_calls.first());
         let value = call.map(|call| call.arguments.clone());
         if let (Strictness::Strict, Some(value)) = (self.strictness, &value) {
-            let (sources, marked) = (Sources::new(None), &response.validation.ungrounded);
+            let (sources, marked) = (Sources::default(), &response.validation.ungrounded);
             let fields = grounding::extraction_faults(&sources, text, &self.name, &self.schema, value, marked);
             if !fields.is_empty() {
                 let reason = "the text says otherwise".to_owned();

@@ -202,14 +202,14 @@ impl NeedleBuilder {
             true => Some(ToolIndex::build(&engine, &tools, index_path.as_deref().map(Path::new))?),
             false => None,
         };
-        let sources = Sources::new(settings.system.as_deref());
         let conversation = Conversation::default();
         let mut agent = Needle {
             engine,
             tools,
             settings,
             conversation,
-            sources,
+            facts: None,
+            sources: Sources::default(),
             index,
             matcher: None,
             queries: 0,

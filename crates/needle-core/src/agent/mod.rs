@@ -26,9 +26,9 @@ use std::sync::Arc;
 use crate::{
     decode::{Flow, Sampling},
     engine::Engine,
-    error::Result,
+    error::{Error, Result},
     grammar::Matcher,
-    grounding::Sources,
+    grounding::{self, LocalTime, Sources},
     response::Response,
     retrieval::ToolIndex,
     tool::ToolSet,
@@ -43,6 +43,8 @@ pub struct Needle {
     tools: ToolSet,
     settings: Settings,
     conversation: Conversation,
+    /// The facts of this conversation's system turn; settled when it begins, so that a date in them stays the same.
+    facts: Option<String>,
     sources: Sources,
     /// Where more tools are declared than a turn offers.
     index: Option<ToolIndex>,
@@ -85,6 +87,20 @@ struct Settings {
     top_tools: usize,
 }
 
+impl Settings {
+    /// The system turn's facts, as of now.
+    fn facts(&self) -> Result<Option<String>> {
+        let given = self.system.as_deref();
+        match self.date {
+            DateFact::AsGiven => Ok(given.map(str::to_owned)),
+            DateFact::Today => {
+                let now = LocalTime::now().map_err(|error| Error::Unsupported(format!("today's date: {error}")))?;
+                Ok(Some(grounding::with_date(given.unwrap_or_default(), now)))
+            }
+        }
+    }
+}
+
 /// Whether the system turn tells today's date by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DateFact {
@@ -124,6 +140,10 @@ impl Needle {
     pub fn complete_streaming(&mut self, query: &str, on_text: impl FnMut(&str) -> Flow) -> Result<Response> {
         if self.settings.statefulness == Statefulness::Stateless {
             self.reset();
+        }
+        if self.conversation.is_empty() {
+            self.facts = self.settings.facts()?;
+            self.sources = Sources::new(self.facts.as_deref());
         }
         self.queries += 1;
         self.sources.note(query);

@@ -94,6 +94,7 @@ impl Needle {
                 break;
             }
             let told = json::compact(&Value::Array(new));
+            self.sources.note_result(&told);
             let kind = response.kind;
             response = self.turn(Input::Results(&told), &mut on_text)?;
             if made.len() == results.len() && response.function_calls.is_empty() && response.success {

@@ -2,13 +2,13 @@
 
 use candle_core::Tensor;
 
-use super::{DateFact, Form, Needle, Statefulness};
+use super::{Form, Needle, Statefulness};
 use crate::{
     decode::{Constraint, DecodeOptions, Flow, Generated, Overflow, StopReason, generate, generate_within},
     device,
-    error::{Error, Result},
+    error::Result,
     grammar::{Grammar, GrammarOptions, Matcher},
-    grounding::{self, LocalTime},
+    grounding,
     json,
     ops::Mask,
     prompt::{self, Prompt, Turn},
@@ -41,10 +41,9 @@ impl Needle {
         let offered = self.offer(input)?;
         let engine = self.engine.clone();
         let tokenizer = engine.tokenizer();
-        let system = self.system()?;
         let tools = json::compact(&self.tools_json(&offered));
         let first = Prompt {
-            system: system.as_deref(),
+            system: self.facts.as_deref(),
             tools: &tools,
             query: input.text(),
         };
@@ -112,18 +111,6 @@ impl Needle {
         let mut response = self.respond(input, &decoded, &scored)?;
         response.offered_tools = (offered.len() < self.tools.len()).then_some(offered);
         Ok(response)
-    }
-
-    /// The system turn's facts.
-    fn system(&self) -> Result<Option<String>> {
-        let given = self.settings.system.as_deref();
-        Ok(match self.settings.date {
-            DateFact::AsGiven => given.map(str::to_owned),
-            DateFact::Today => {
-                let now = LocalTime::now().map_err(|error| Error::Unsupported(format!("the date: {error}")))?;
-                Some(grounding::with_date(given.unwrap_or_default(), now))
-            }
-        })
     }
 
     /// The names of the tools that this turn offers: all, or the nearest few of many.

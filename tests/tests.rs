@@ -1,5 +1,6 @@
 //! One binary for all acceptance tests, because candle links slowly.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod golden;
+mod hub;
 mod parity;

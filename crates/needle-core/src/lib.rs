@@ -4,6 +4,8 @@
 pub mod config;
 pub mod decode;
 pub mod error;
+#[cfg(feature = "hub")]
+pub mod hub;
 pub mod model;
 pub mod ops;
 pub mod quant;
@@ -12,6 +14,6 @@ pub mod weights;
 
 pub use config::{Config, Generation};
 pub use decode::{Completion, DecodeOptions, Flow, Overflow, Sampling, StopReason, generate};
-pub use error::{Error, Result};
+pub use error::{Error, HubFault, Result};
 pub use model::{Model, Window};
 pub use session::{Mark, Session};

@@ -156,7 +156,7 @@ fn no_network_and_no_cache_is_told_at_once_with_the_ways_on() {
     let (fault, text) = refused(resolve(&hub, "needle3"));
     assert_eq!(fault, HubFault::Network);
     assert!(text.contains("127.0.0.1:9") && text.contains("--model demo"), "{text}");
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(start.elapsed() < Duration::from_secs(3));
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn a_process_killed_at_60_percent_is_resumed_to_the_right_hash() {
     let (stand_in, scratch, weights) = published("killed");
     stand_in.twist(|host, _, answer| {
         if host == Host::Storage {
-            answer.drip = Some((50_000, Duration::from_millis(40)));
+            answer.drip = Some((25_000, Duration::from_millis(40)));
         }
     });
     let cache = scratch.join("cache");

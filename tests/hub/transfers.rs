@@ -124,6 +124,20 @@ fn a_spoilt_part_of_an_earlier_run_is_fetched_again_from_the_start() {
 }
 
 #[test]
+fn a_part_of_a_file_without_a_hash_is_not_built_upon() {
+    let (stand_in, cache, _) = published("no-hash");
+    let hub = hub(&stand_in, &cache);
+    let spec = "Cactus-Compute/needle3/config.json";
+    resolve(&hub, spec).unwrap();
+    let blobs = cache.join(REPO).join("blobs");
+    let blob = std::fs::read_dir(&blobs).unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_file(&blob).unwrap();
+    std::fs::write(blob.with_extension("incomplete"), [b'!'; 500]).unwrap();
+    assert_eq!(bytes_of(&resolve(&hub, spec).unwrap()), [b' '; 818]);
+    assert_eq!(names_below(&blobs).len(), 1);
+}
+
+#[test]
 fn a_length_that_the_hub_did_not_state_is_refused_before_a_byte_is_kept() {
     let (stand_in, cache, _) = published("wrong-size");
     spoil(&stand_in, Host::Storage, 99, |answer| answer.body.truncate(999_999));

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use hf_hub::{Cache, Repo, RepoType};
 
-use super::request::{checked_file, is_commit};
+use super::names::{checked_file, is_commit};
 use crate::error::{Error, Result};
 
 #[derive(Clone, Debug)]

@@ -12,8 +12,9 @@ use super::Event;
 use super::address::{self, Origin};
 use super::agent::Agents;
 use super::failure::{Failure, Remedy, Tried, text};
+use super::names::{is_commit, is_sha256};
 use super::options::{HubOptions, Patience, Secret};
-use super::request::{is_commit, is_sha256};
+use super::stated::Stated;
 use crate::error::{Error, HubFault, Result};
 
 const MAX_REDIRECTS: usize = 10;
@@ -54,14 +55,6 @@ enum Until {
     Stated,
     /// The bytes.
     Body,
-}
-
-#[derive(Default)]
-struct Stated {
-    commit: Option<String>,
-    etag: Option<String>,
-    etag_is_linked: bool,
-    size_bytes: Option<u64>,
 }
 
 struct Reply {
@@ -309,31 +302,6 @@ impl Client {
             .of(uri)
             .run(request)
             .map_err(|error| Failure::network(&host(), &error))
-    }
-}
-
-impl Stated {
-    fn note(&mut self, status: StatusCode, headers: &HeaderMap) {
-        if self.commit.is_none() {
-            self.commit = text(headers, "x-repo-commit").map(str::to_string);
-        }
-        let (linked, mut size) = (text(headers, "x-linked-etag"), text(headers, "x-linked-size"));
-        let mut etag = linked;
-        if status.is_success() {
-            etag = etag.or(text(headers, "etag"));
-        }
-        if status.is_success() && status != StatusCode::PARTIAL_CONTENT {
-            size = size.or(text(headers, "content-length"));
-        }
-        if self.etag.is_none() {
-            self.etag = etag.map(|etag| etag.trim_start_matches("W/").trim_matches('"').to_string());
-            self.etag_is_linked = linked.is_some();
-        }
-        self.size_bytes = self.size_bytes.or(size.and_then(|size| size.parse().ok()));
-    }
-
-    fn is_complete(&self) -> bool {
-        self.commit.is_some() && self.etag.is_some()
     }
 }
 

@@ -77,7 +77,8 @@ fn attempt(client: &Client, job: &Job<'_>, held: u64, notify: &mut dyn FnMut(Eve
     let local = |error| Stop::Local(Error::io(job.partial, error));
     let total_bytes = job.stat.size_bytes;
     let mut held = held;
-    if total_bytes.is_some_and(|total| held > total) {
+    // Without a hash nobody could tell whether an older part belongs to this file; such files are small.
+    if total_bytes.is_some_and(|total| held > total) || job.stat.sha256().is_none() {
         remove(job.partial).map_err(Stop::Local)?;
         held = 0;
     }

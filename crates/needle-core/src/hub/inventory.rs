@@ -12,7 +12,8 @@ use super::Hub;
 use super::cache::{files_below, repo_of_folder};
 use super::fetch::sha256_of;
 use super::lock;
-use super::request::{FileChoice, ModelRequest, is_archive, is_repo, is_sha256, is_weight_file};
+use super::names::{is_archive, is_repo, is_sha256, is_weight_file};
+use super::request::{FileChoice, ModelRequest};
 use crate::error::{Error, HubFault, Result};
 
 /// One weight file of the cache.

@@ -25,8 +25,10 @@ mod fetch;
 mod inventory;
 mod located;
 mod lock;
+mod names;
 mod options;
 mod request;
+mod stated;
 
 use std::path::{Path, PathBuf};
 
@@ -81,7 +83,7 @@ impl Hub {
             FileChoice::FirstOf(names) => names.clone(),
             FileChoice::OnlyArchive => {
                 let files = self.layout.files(&request.repo, &request.revision)?;
-                let archives: Vec<String> = files.into_iter().filter(|file| request::is_archive(file)).collect();
+                let archives: Vec<String> = files.into_iter().filter(|file| names::is_archive(file)).collect();
                 if archives.len() > 1 {
                     return Err(several(request, &archives));
                 } else {
@@ -109,7 +111,7 @@ impl Hub {
     /// # Errors
     /// [`Error::Hub`] with the kind in `fault`. Without network and cache it names the three ways on.
     pub fn resolve(&self, request: &ModelRequest, notify: &mut dyn FnMut(Event<'_>)) -> Result<Located> {
-        let pinned = request::is_commit(&request.revision);
+        let pinned = names::is_commit(&request.revision);
         let cached_will_do = request.freshness == Freshness::Cached || pinned || self.client.is_none();
         if cached_will_do && let Some(located) = self.find(request)? {
             return Ok(located);
@@ -181,7 +183,7 @@ impl Hub {
                 Ok(meta) => meta.is_file() && stat.size_bytes.is_none_or(|bytes| bytes == meta.len()),
                 Err(_) => false,
             };
-            let path = layout.snapshot(repo, &commit).join(request::checked_file(file)?);
+            let path = layout.snapshot(repo, &commit).join(names::checked_file(file)?);
             if whole(&path) {
                 // A cache on a read-only disk serves as well.
                 let _ = layout.remember(repo, &request.revision, &commit);
@@ -240,9 +242,9 @@ impl Hub {
 fn only_archive(client: &Client, request: &ModelRequest, notify: &mut dyn FnMut(Event<'_>)) -> Result<String> {
     let listed = client.list(&request.repo, &request.revision, notify);
     let names = listed.map_err(|failure| failure.into_error(&request.repo))?;
-    let mut archives: Vec<String> = names.into_iter().filter(|name| request::is_archive(name)).collect();
+    let mut archives: Vec<String> = names.into_iter().filter(|name| names::is_archive(name)).collect();
     match archives.pop() {
-        Some(only) if archives.is_empty() => Ok(request::checked_file(&only)?.to_string()),
+        Some(only) if archives.is_empty() => Ok(names::checked_file(&only)?.to_string()),
         last => Err(several(request, &archives.into_iter().chain(last).collect::<Vec<_>>())),
     }
 }

@@ -15,13 +15,26 @@ const PACKAGE: &str = "huggingface_hub==2.4.0";
 /// Installs the client below the target folder, once, and runs the tests that need it.
 pub(crate) fn run() -> Result<()> {
     let folder = target_dir().join("hub-python");
-    let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let python = folder.join(if cfg!(windows) {
+        "Scripts/python.exe"
+    } else {
+        "bin/python"
+    });
     if !has_package(&python) {
         let launcher = if cfg!(windows) { "python" } else { "python3" };
         execute(Command::new(launcher).args(["-m", "venv", "--clear"]).arg(&folder)).context("Python 3 with venv")?;
         execute(Command::new(&python).args(["-m", "pip", "install", "--quiet", PACKAGE]))?;
     }
-    let args = ["test", "--package", "needle-tests", "--features", "hub-python", "--test", "tests", "hub::python"];
+    let args = [
+        "test",
+        "--package",
+        "needle-tests",
+        "--features",
+        "hub-python",
+        "--test",
+        "tests",
+        "hub::python",
+    ];
     execute(cargo(&args).env("NEEDLE_HUB_PYTHON", &python))
 }
 

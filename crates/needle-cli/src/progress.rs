@@ -10,6 +10,13 @@ const TEMPLATE: &str = "{msg} {bar:30} {decimal_bytes} of {decimal_total_bytes},
 /// Shows what a download reports; nothing as long as there is nothing to report.
 pub(crate) struct Progress {
     bar: ProgressBar,
+    speech: Speech,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Speech {
+    Lines,
+    Nothing,
 }
 
 impl Progress {
@@ -19,7 +26,14 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style);
         }
-        Self { bar }
+        let speech = Speech::Lines;
+        Self { bar, speech }
+    }
+
+    /// Shows nothing: for `--quiet`.
+    pub(crate) fn quiet() -> Self {
+        let (bar, speech) = (ProgressBar::hidden(), Speech::Nothing);
+        Self { bar, speech }
     }
 
     /// Takes one report.
@@ -55,6 +69,9 @@ impl Progress {
 
     /// A line above the bar. A standard error that is gone is no reason to stop a download.
     fn say(&self, line: &str) {
+        if self.speech == Speech::Nothing {
+            return;
+        }
         self.bar.suspend(|| {
             let _ = writeln!(std::io::stderr(), "{line}");
         });

@@ -6,6 +6,7 @@ mod formats;
 mod golden;
 mod grammar;
 mod grounding;
+mod hub;
 mod parity;
 mod prompt;
 mod tokenizer;

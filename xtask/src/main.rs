@@ -8,6 +8,7 @@ mod cargo;
 mod check;
 mod ci;
 mod features;
+mod hub_python;
 mod licences;
 mod tidy;
 
@@ -17,6 +18,7 @@ const USAGE: &str = "\
 cargo xtask ci                 every check, with a table of wall times; what .ci/run runs
 cargo xtask check cuda|metal   clippy of one GPU feature, without its toolkit or its machine
 cargo xtask features           the feature graph: each GPU feature reaches every candle crate, a plain build none
+cargo xtask hub-python         the cache shared with Python, checked with its own client (installs it from PyPI)
 cargo xtask licences           licences of all dependencies, one copy of the crates that must be single
 cargo xtask tidy               the rules of ARCHITECTURE.md that a text search can check
 cargo xtask bench NAME [ARG…]  a measurement in a release build; without NAME the list";
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         ["check", "cuda"] => check::cuda(),
         ["check", "metal"] => check::metal(),
         ["features"] => features::run(),
+        ["hub-python"] => hub_python::run(),
         ["licences"] => licences::run(),
         ["tidy"] => tidy::run(),
         ["bench", rest @ ..] => bench::run(rest),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use needle_core::{DeviceSpec, Sampling};
 
-use crate::version;
+use crate::{commands, version};
 
 /// Tool calls from text, by Needle, the tiny tool-calling model.
 ///
@@ -35,14 +35,19 @@ pub(crate) enum Command {
     Tokenize(TokenizeArgs),
     /// List devices: what is built in, what is there, what `auto` takes and why
     Devices(DevicesArgs),
+    /// Download weights, check them, and print where they are
+    Download(commands::download::Args),
+    /// List, check or remove downloaded weights
+    Models(commands::models::Args),
 }
 
 /// Which model, and where it runs.
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgs {
-    /// Model file (.cact archive, .safetensors or .pkl checkpoint), or `demo` for the small built-in one
-    #[arg(long, short, value_name = "FILE|demo")]
-    pub(crate) model: String,
+    /// Model file (.cact archive, .safetensors or .pkl checkpoint), a name of the hub (needle2, ORG/REPO[/FILE]), or `demo` for
+    /// the small built-in one [default: needle2, downloaded once]
+    #[arg(long, short, value_name = "FILE|NAME|demo")]
+    pub(crate) model: Option<String>,
 
     /// SentencePiece model for a checkpoint without a tokenizer [default: the model file's own]
     #[arg(long, value_name = "FILE")]
@@ -252,8 +257,8 @@ pub(crate) struct RetrieveArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// Model file or adapter, or `demo` for the small built-in model
-    #[arg(value_name = "FILE|demo")]
+    /// Model file or adapter, a name of the hub, or `demo` for the small built-in model
+    #[arg(value_name = "FILE|NAME|demo")]
     pub(crate) file: String,
 
     /// Print JSON
@@ -263,8 +268,8 @@ pub(crate) struct InspectArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenizeArgs {
-    /// Model file with a tokenizer, SentencePiece .model, or `demo`
-    #[arg(long, short, value_name = "FILE|demo")]
+    /// Model file with a tokenizer, SentencePiece .model, a name of the hub, or `demo`
+    #[arg(long, short, value_name = "FILE|NAME|demo")]
     pub(crate) model: String,
 
     /// The text [default: read from stdin]

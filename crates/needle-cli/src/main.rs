@@ -8,7 +8,9 @@ mod args;
 mod commands;
 mod hints;
 mod input;
+mod progress;
 mod version;
+mod weights;
 
 use std::process::ExitCode;
 
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Tokenize(args) => commands::tokenize::run(&args),
         Command::Devices(args) => commands::devices::run(&args),
+        Command::Download(args) => commands::download::run(&args),
+        Command::Models(args) => commands::models::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

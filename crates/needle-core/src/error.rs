@@ -128,12 +128,50 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// A file could not be had from the hub or its cache.
+    #[error("{item}: {reason}")]
+    Hub {
+        /// What was asked for: `org/repo`, `org/repo/file`, or the name of a setting.
+        item: String,
+        /// The kind of failure, for callers that act on it.
+        fault: HubFault,
+        /// What was expected and what was found.
+        reason: String,
+    },
     /// A request that this build or this model cannot serve.
     #[error("{0}")]
     Unsupported(String),
     /// A tensor operation failed.
     #[error("tensor operation: {0}")]
     Candle(#[from] candle_core::Error),
+}
+
+/// Why the hub or its cache did not give a file.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HubFault {
+    /// The name or a setting is not acceptable; nothing was asked of anybody.
+    Request,
+    /// It is not in the cache, and the network may not be used.
+    NotCached,
+    /// The hub could not be reached, or the connection broke for good.
+    Network,
+    /// 401: no token, or one that the hub does not know.
+    Unauthorized,
+    /// 403: the token is known and not allowed.
+    Forbidden,
+    /// 404: no such repository, revision or file, or no archive to choose.
+    NotFound,
+    /// 429, for longer than we are prepared to wait.
+    RateLimited,
+    /// Any other status that is not a success.
+    Server,
+    /// What answered does not speak the hub's protocol: a login page, a proxy's notice, a wrong address.
+    NotAHub,
+    /// The bytes are not those that the hub announced; they were thrown away.
+    Corrupt,
+    /// There is no room on the disk; what had been fetched was removed again.
+    DiskFull,
 }
 
 /// `Result` with the library's [`Error`].
@@ -173,6 +211,15 @@ impl Error {
                 Self::format(path, error.to_string())
             }
             other => other,
+        }
+    }
+
+    #[cfg(feature = "hub")]
+    pub(crate) fn hub(item: impl Into<String>, fault: HubFault, reason: impl Into<String>) -> Self {
+        Self::Hub {
+            item: item.into(),
+            fault,
+            reason: reason.into(),
         }
     }
 

@@ -12,6 +12,8 @@ pub mod decode;
 pub mod device;
 pub mod engine;
 pub mod error;
+#[cfg(feature = "hub")]
+pub mod hub;
 pub mod extract;
 pub mod grammar;
 pub mod grounding;
@@ -36,7 +38,7 @@ pub use decode::{
 };
 pub use device::{DeviceSpec, parse_dtype};
 pub use engine::Engine;
-pub use error::{Error, Result};
+pub use error::{Error, HubFault, Result};
 pub use extract::{Extraction, Extractor};
 pub use json::compact as compact_json;
 pub use model::{Model, Window};

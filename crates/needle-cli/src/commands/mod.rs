@@ -2,9 +2,11 @@
 
 pub(crate) mod chat;
 pub(crate) mod devices;
+pub(crate) mod download;
 pub(crate) mod embed;
 pub(crate) mod extract;
 pub(crate) mod inspect;
+pub(crate) mod models;
 pub(crate) mod retrieve;
 pub(crate) mod run;
 pub(crate) mod tokenize;

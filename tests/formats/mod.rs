@@ -5,6 +5,7 @@ mod archives;
 mod checkpoints;
 mod damage;
 mod files;
+mod lies;
 mod malice;
 mod quant;
 mod saving;

@@ -2,10 +2,12 @@
 //!
 //! | content | read by | written by |
 //! | --- | --- | --- |
-//! | `.cact` archive of generation 2 or 3 | [`cact`] | – |
-//! | float checkpoint, safetensors | [`safetensors`], [`float`], [`tree`] | [`save`] |
-//! | float checkpoint, Python pickle | [`pickle`], [`float`], [`tree`] | – |
-//! | adapter, safetensors or pickle | [`adapter`] | – |
+//! | `.cact` archive of generation 2 or 3 | `cact` | – |
+//! | float checkpoint, safetensors | `safetensors`, `float`, `tree` | `save` |
+//! | float checkpoint, Python pickle | `pickle`, `float`, `tree` | – |
+//! | adapter, safetensors or pickle | `adapter` | – |
+//!
+//! `layout` and `heads` list the tensors of a geometry; readers and writer walk the same lists.
 //!
 //! Readers map the file and slice it; a tensor is widened when the model asks for it. Before anything is allocated, the
 //! sizes that a file states are compared with the file's own.
@@ -13,6 +15,7 @@
 mod adapter;
 mod cact;
 mod float;
+mod heads;
 mod info;
 mod layout;
 mod pickle;

@@ -14,8 +14,9 @@ use self::{
 };
 use super::{
     Checkpoint,
+    heads::Head,
     info::{Encoding, FormatInfo, FormatKind, Record},
-    layout::{self, Form, Head, Slot},
+    layout::{self, Form, Slot},
     values,
 };
 use crate::{

@@ -3,30 +3,38 @@
 use std::{
     fs,
     io::{self, Read},
-    path::Path,
     sync::Arc,
 };
 
 use anyhow::{Context, Result, bail};
-use needle_core::{Checkpoint, Engine, Needle, NeedleBuilder, Tokenizer, ToolSet, parse_dtype};
+use needle_core::{Checkpoint, Engine, Generation, Needle, NeedleBuilder, Tokenizer, ToolSet, parse_dtype};
 
-use crate::args::{DecodeArgs, ModelArgs, ToolArgs};
+use crate::{
+    args::{DecodeArgs, ModelArgs, ToolArgs},
+    progress::Progress,
+    weights,
+};
 
 /// The word that stands for the built-in model.
 pub(crate) const DEMO: &str = "demo";
 
-/// Opens the checkpoint that `--model` names.
-pub(crate) fn checkpoint(model: &str) -> Result<Checkpoint> {
-    Ok(if model == DEMO {
-        Checkpoint::demo()?
-    } else {
-        Checkpoint::open(Path::new(model))?
-    })
+/// Opens the checkpoint that `--model` names: the demo, a file, or weights of the hub, which are downloaded once. Without a
+/// name, the published Needle 2.
+pub(crate) fn checkpoint(model: Option<&str>, progress: &Progress) -> Result<Checkpoint> {
+    if model == Some(DEMO) {
+        return Ok(Checkpoint::demo()?);
+    }
+    Ok(Checkpoint::open(&weights::locate(model, Generation::Two, progress)?)?)
 }
 
 /// Opens the model on its device, and says where it runs.
 pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
-    let checkpoint = checkpoint(&args.model)?;
+    let progress = if args.quiet {
+        Progress::quiet()
+    } else {
+        Progress::stderr()
+    };
+    let checkpoint = checkpoint(args.model.as_deref(), &progress)?;
     let dtype = args.dtype.as_deref().map(parse_dtype).transpose()?;
     let engine = match &args.tokenizer {
         Some(path) => {

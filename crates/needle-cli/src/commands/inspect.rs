@@ -13,11 +13,11 @@ use needle_core::{
 };
 use serde_json::{Value, json};
 
-use crate::{args::InspectArgs, input};
+use crate::{args::InspectArgs, input, progress::Progress};
 
 pub(crate) fn run(args: &InspectArgs) -> Result<()> {
     let mut out = io::stdout().lock();
-    let described = match input::checkpoint(&args.file) {
+    let described = match input::checkpoint(Some(&args.file), &Progress::stderr()) {
         Ok(checkpoint) => model(&checkpoint)?,
         // An adapter is no checkpoint; where the file is neither, the checkpoint's error says more.
         Err(error) => match Adapter::open(Path::new(&args.file)) {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use needle_core::{Tokenizer, compact_json};
 use serde_json::json;
 
-use crate::{args::TokenizeArgs, input};
+use crate::{args::TokenizeArgs, input, progress::Progress};
 
 pub(crate) fn run(args: &TokenizeArgs) -> Result<()> {
     let tokenizer = open(&args.model)?;
@@ -57,5 +57,5 @@ fn open(model: &str) -> Result<Tokenizer> {
         let bytes = fs::read(model).with_context(|| model.to_owned())?;
         return Tokenizer::from_sentencepiece(&bytes).with_context(|| model.to_owned());
     }
-    Ok(input::checkpoint(model)?.tokenizer()?)
+    Ok(input::checkpoint(Some(model), &Progress::stderr())?.tokenizer()?)
 }

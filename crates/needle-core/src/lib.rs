@@ -31,7 +31,7 @@ pub mod tool;
 pub mod weights;
 
 pub use agent::{Needle, NeedleBuilder, RunOptions, Strictness};
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{Adapter, Checkpoint};
 pub use config::{Config, Generation};
 pub use decode::{
     Constraint, DecodeOptions, Flow, Generated, Overflow, Sampling, StopReason, generate, generate_within,
@@ -47,3 +47,8 @@ pub use retrieval::ToolIndex;
 pub use session::{Mark, Session};
 pub use tokenizer::Tokenizer;
 pub use tool::{Tool, ToolCall, ToolSet};
+
+/// README's examples are compiled and run with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

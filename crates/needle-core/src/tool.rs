@@ -7,6 +7,7 @@
 mod call;
 mod read;
 mod set;
+mod typed;
 
 pub use call::ToolCall;
 pub use set::{ToolSet, Warning};
@@ -182,7 +183,10 @@ impl Tool {
     }
 
     fn described(self, name: &str, kind: &str, description: &str) -> Self {
-        self.parameter(name, json!({ "type": kind, "description": description }))
+        match description {
+            "" => self.parameter(name, json!({ "type": kind })),
+            _ => self.parameter(name, json!({ "type": kind, "description": description })),
+        }
     }
 
     fn misplaced(mut self, what: &str) -> Self {

@@ -31,9 +31,16 @@ fn nothing_that_matches_is_none_and_the_agent_is_left_alone() {
 
 #[test]
 fn an_extraction_between_two_queries_changes_no_tools() {
-    let mut agent = Needle::builder().engine(demo()).tool(super::thermostat()).build().unwrap();
+    let mut agent = Needle::builder()
+        .engine(demo())
+        .tool(super::thermostat())
+        .build()
+        .unwrap();
     agent.extract::<Contact>("Ada, ada@mail.com").unwrap();
-    assert_eq!(agent.complete("make it 21 in here").unwrap().function_calls[0].name, "set_thermostat");
+    assert_eq!(
+        agent.complete("make it 21 in here").unwrap().function_calls[0].name,
+        "set_thermostat"
+    );
 }
 
 #[test]

@@ -5,13 +5,20 @@ use needle_core::{Needle, Tool, ToolIndex, ToolSet, retrieval};
 use super::{demo, random, weather};
 
 fn tools(count: usize) -> ToolSet {
-    ToolSet::new((0..count).map(|i| Tool::new(format!("tool_{i}"), format!("Does thing number {i}.")).string("place", ""))).unwrap()
+    ToolSet::new(
+        (0..count).map(|i| Tool::new(format!("tool_{i}"), format!("Does thing number {i}.")).string("place", "")),
+    )
+    .unwrap()
 }
 
 #[test]
 fn confidence_is_a_probability_and_withholds_weak_calls() {
     let ask = |least: f32| {
-        let builder = Needle::builder().engine(random()).tool(weather()).max_new_tokens(120).min_confidence(least);
+        let builder = Needle::builder()
+            .engine(random())
+            .tool(weather())
+            .max_new_tokens(120)
+            .min_confidence(least);
         builder.build().unwrap().complete("weather in Lagos").unwrap()
     };
     let open = ask(0.0);
@@ -27,7 +34,12 @@ fn confidence_is_a_probability_and_withholds_weak_calls() {
 /// A24: of 60 tools the one that the query names is offered.
 #[test]
 fn a_named_tool_is_always_offered() {
-    let mut agent = Needle::builder().engine(random()).tools(&tools(60)).max_new_tokens(1).build().unwrap();
+    let mut agent = Needle::builder()
+        .engine(random())
+        .tools(&tools(60))
+        .max_new_tokens(1)
+        .build()
+        .unwrap();
     let offered = agent.complete("use tool_37 on Lagos").unwrap().offered_tools.unwrap();
     assert_eq!(offered.len(), 5);
     assert!(offered.contains(&"tool_37".to_owned()), "{offered:?}");
@@ -47,8 +59,13 @@ fn an_index_embeds_only_what_changed() {
     assert_eq!(ranked.len(), 8);
     assert!(ranked.iter().all(|tool| (-1.001..=1.001).contains(&tool.similarity)));
     std::fs::write(&file, "{").unwrap();
-    let error = ToolIndex::build(random(), &tools(6), Some(&file)).unwrap_err().to_string();
-    assert!(error.contains("tools.json") && error.contains("not a tool index"), "{error}");
+    let error = ToolIndex::build(random(), &tools(6), Some(&file))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("tools.json") && error.contains("not a tool index"),
+        "{error}"
+    );
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -56,9 +73,17 @@ fn an_index_embeds_only_what_changed() {
 fn a_model_without_a_head_says_so() {
     let error = retrieval::embed(demo(), "hello").unwrap_err().to_string();
     assert!(error.contains("no contrastive head"), "{error}");
-    let mut agent = Needle::builder().engine(demo()).tools(&tools(6)).max_new_tokens(1).build().unwrap();
+    let mut agent = Needle::builder()
+        .engine(demo())
+        .tools(&tools(6))
+        .max_new_tokens(1)
+        .build()
+        .unwrap();
     let warnings = agent.complete("use tool_3").unwrap().warnings;
-    assert!(warnings.iter().any(|warning| warning.contains("all 6 tools")), "{warnings:?}");
+    assert!(
+        warnings.iter().any(|warning| warning.contains("all 6 tools")),
+        "{warnings:?}"
+    );
 }
 
 #[test]

@@ -8,9 +8,15 @@ use super::{demo, home, timer};
 #[test]
 fn a_call_is_complete_and_valid() {
     let response = home().build().unwrap().complete("dim the kitchen to 30").unwrap();
-    assert_eq!((response.kind, response.success, response.stop_reason), (ResponseType::Call, true, StopReason::End));
+    assert_eq!(
+        (response.kind, response.success, response.stop_reason),
+        (ResponseType::Call, true, StopReason::End)
+    );
     assert_eq!(response.function_calls[0].name, "set_lights");
-    assert_eq!(response.function_calls[0].arguments, json!({ "room": "kitchen", "brightness": 30 }));
+    assert_eq!(
+        response.function_calls[0].arguments,
+        json!({ "room": "kitchen", "brightness": 30 })
+    );
     assert_eq!(response.confidence, None, "the demo has no confidence head");
     assert_eq!((response.device.as_str(), response.dtype.as_str()), ("cpu", "f32"));
 }
@@ -27,7 +33,16 @@ fn the_envelope_reads_back_what_it_wrote() {
     let response = home().build().unwrap().complete("set a timer for 12 minutes").unwrap();
     let text = serde_json::to_string(&response).unwrap();
     assert_eq!(serde_json::from_str::<needle_core::Response>(&text).unwrap(), response);
-    for key in ["type", "success", "error", "error_code", "function_calls", "suppressed_calls", "reasoning", "confidence"] {
+    for key in [
+        "type",
+        "success",
+        "error",
+        "error_code",
+        "function_calls",
+        "suppressed_calls",
+        "reasoning",
+        "confidence",
+    ] {
         assert!(text.contains(&format!("\"{key}\":")), "{key} in {text}");
     }
 }
@@ -35,7 +50,12 @@ fn the_envelope_reads_back_what_it_wrote() {
 #[test]
 fn reset_forgets_and_stateless_never_remembers() {
     let fresh = |query: &str| home().build().unwrap().complete(query).unwrap().function_calls;
-    let queries = ["dim the kitchen to 30", "make it 21 in here", "set a timer for 12 minutes", "tell me a joke"];
+    let queries = [
+        "dim the kitchen to 30",
+        "make it 21 in here",
+        "set a timer for 12 minutes",
+        "tell me a joke",
+    ];
     let mut stateless = home().stateless().build().unwrap();
     let mut reset = home().build().unwrap();
     for round in 0..5 {
@@ -55,7 +75,12 @@ fn the_fifth_query_of_a_conversation_warns() {
     let mut agent = home().build().unwrap();
     for turn in 1..=6 {
         let response = agent.complete("make it 21 in here").unwrap();
-        assert_eq!(response.warnings.len(), usize::from(turn >= 5), "turn {turn}: {:?}", response.warnings);
+        assert_eq!(
+            response.warnings.len(),
+            usize::from(turn >= 5),
+            "turn {turn}: {:?}",
+            response.warnings
+        );
     }
 }
 
@@ -65,7 +90,11 @@ fn a_long_conversation_stays_within_its_window() {
     for turn in 0..60 {
         let response = agent.complete("dim the kitchen to 30").unwrap();
         assert!(response.success, "turn {turn}: {:?}", response.error);
-        assert!(response.prompt_tokens < 60, "turn {turn} read {} tokens", response.prompt_tokens);
+        assert!(
+            response.prompt_tokens < 60,
+            "turn {turn} read {} tokens",
+            response.prompt_tokens
+        );
     }
 }
 
@@ -78,7 +107,11 @@ fn a_prompt_that_does_not_fit_is_an_error_with_both_numbers() {
         Err(Error::PromptTooLong { tokens, limit: 511 }) => assert!(tokens > 4000),
         other => panic!("{other:?}"),
     }
-    assert_eq!(agent.complete("make it 21 in here").unwrap().function_calls.len(), 1, "the agent goes on");
+    assert_eq!(
+        agent.complete("make it 21 in here").unwrap().function_calls.len(),
+        1,
+        "the agent goes on"
+    );
 }
 
 #[test]
@@ -90,7 +123,10 @@ fn a_stream_shows_the_whole_completion_and_may_stop_it() {
         Flow::Continue
     });
     assert!(response.unwrap().success);
-    assert_eq!(text, r#"<tool_call>[{"name":"set_thermostat","arguments":{"temperature":21}}]</tool_call>"#);
+    assert_eq!(
+        text,
+        r#"<tool_call>[{"name":"set_thermostat","arguments":{"temperature":21}}]</tool_call>"#
+    );
     let stopped = agent.complete_streaming("make it 21 in here", |_| Flow::Stop).unwrap();
     assert_eq!((stopped.success, stopped.stop_reason), (false, StopReason::Caller));
     assert!(stopped.function_calls.is_empty());
@@ -107,11 +143,28 @@ fn free_form_calls_are_checked_afterwards() {
 
 #[test]
 fn the_date_fact_is_put_in_front_and_stays_for_the_conversation() {
-    let mut dated = Needle::builder().engine(demo()).tool(timer()).system("location: Lagos").auto_date().build().unwrap();
-    let mut plain = Needle::builder().engine(demo()).tool(timer()).system("location: Lagos").build().unwrap();
-    let (first, bare) = (dated.complete("12 minutes").unwrap(), plain.complete("12 minutes").unwrap());
+    let mut dated = Needle::builder()
+        .engine(demo())
+        .tool(timer())
+        .system("location: Lagos")
+        .auto_date()
+        .build()
+        .unwrap();
+    let mut plain = Needle::builder()
+        .engine(demo())
+        .tool(timer())
+        .system("location: Lagos")
+        .build()
+        .unwrap();
+    let (first, bare) = (
+        dated.complete("12 minutes").unwrap(),
+        plain.complete("12 minutes").unwrap(),
+    );
     assert_eq!(first.success, bare.success);
-    assert!(dated.complete("5 minutes").unwrap().prompt_tokens < 40, "the beginning was read once");
+    assert!(
+        dated.complete("5 minutes").unwrap().prompt_tokens < 40,
+        "the beginning was read once"
+    );
 }
 
 #[test]

@@ -15,6 +15,18 @@ use crate::{
     weights,
 };
 
+/// Arguments that do not go together; ends with exit code 2.
+#[derive(Debug)]
+pub(crate) struct WrongUsage(pub(crate) String);
+
+impl std::fmt::Display for WrongUsage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongUsage {}
+
 /// The word that stands for the built-in model.
 pub(crate) const DEMO: &str = "demo";
 
@@ -56,20 +68,11 @@ pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
     Ok(engine)
 }
 
-/// An agent with the tools and settings of the command line.
-pub(crate) fn agent(
-    engine: &Arc<Engine>,
-    tools: &ToolArgs,
-    decode: &DecodeArgs,
-    args: &ModelArgs,
-) -> Result<NeedleBuilder> {
-    let set = tool_set(&tools.tools)?;
-    if !args.quiet {
-        set.warnings().for_each(|warning| eprintln!("warning: {warning}"));
-    }
+/// An agent with these tools and the settings of the command line.
+pub(crate) fn agent(engine: &Arc<Engine>, set: &ToolSet, tools: &ToolArgs, decode: &DecodeArgs) -> NeedleBuilder {
     let mut builder = Needle::builder()
         .engine(engine)
-        .tools(&set)
+        .tools(set)
         .sampling(decode.sampling())
         .max_new_tokens(decode.max_new_tokens)
         .top_tools(tools.top_tools);
@@ -88,13 +91,15 @@ pub(crate) fn agent(
     if let Some(path) = &tools.tool_index {
         builder = builder.tool_index(path);
     }
-    Ok(builder)
+    builder
 }
 
-/// Tools from a file, from the argument itself, or from stdin.
+/// Tools from a file, from the argument itself, or from stdin. What is odd about them is said aloud.
 pub(crate) fn tool_set(source: &str) -> Result<ToolSet> {
     let (text, name) = json_text(source, "tools")?;
-    ToolSet::parse(&text).with_context(|| name)
+    let set = ToolSet::parse(&text).with_context(|| name)?;
+    set.warnings().for_each(|warning| eprintln!("warning: {warning}"));
+    Ok(set)
 }
 
 /// JSON from a file, from the argument itself, or from stdin, and what to call it in an error.

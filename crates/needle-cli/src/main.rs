@@ -40,15 +40,29 @@ fn main() -> ExitCode {
             if let Some(hint) = hints::for_error(&error) {
                 eprintln!("hint: {hint}");
             }
-            ExitCode::FAILURE
+            if error.is::<input::WrongUsage>() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }
 
 /// The error and its causes in one line; candle adds a backtrace to its own messages where `RUST_BACKTRACE` is set.
 fn one_line(error: &anyhow::Error) -> String {
-    let whole = format!("{error:#}");
-    whole.lines().next().unwrap_or_default().to_owned()
+    let mut line = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        let text = text.lines().next().unwrap_or_default();
+        // Some errors repeat their cause in their own text.
+        if line.is_empty() {
+            line = text.to_owned();
+        } else if !line.ends_with(text) {
+            line = format!("{line}: {text}");
+        }
+    }
+    line
 }
 
 /// Whoever reads our output may stop early.

@@ -46,13 +46,18 @@ fn snapshot(name: &str, arguments: &[&str], stdin: &str) {
         steady(&stdout(&output)),
         steady(&String::from_utf8(output.stderr).unwrap()),
     );
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(format!("{name}.txt"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/snapshots")
+        .join(format!("{name}.txt"));
     if std::env::var_os("NEEDLE_UPDATE_SNAPSHOTS").is_some() {
         fs::write(&path, &found).unwrap();
         return;
     }
     let expected = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    assert_eq!(found, expected, "{name}: run again with NEEDLE_UPDATE_SNAPSHOTS=1 if this is meant");
+    assert_eq!(
+        found, expected,
+        "{name}: run again with NEEDLE_UPDATE_SNAPSHOTS=1 if this is meant"
+    );
 }
 
 /// The text without what differs from run to run: rates, memory, the commit, this machine's folders.
@@ -74,7 +79,9 @@ fn steady(text: &str) -> String {
 }
 
 fn without_number(line: &str, key: &str) -> String {
-    let Some(at) = line.find(key) else { return line.to_owned() };
+    let Some(at) = line.find(key) else {
+        return line.to_owned();
+    };
     let after = at + key.len();
     let end = line[after..].find([',', '}']).map_or(line.len(), |end| after + end);
     format!("{}…{}", &line[..after], &line[end..])
@@ -89,15 +96,33 @@ fn home(rest: &[&'static str]) -> Vec<&'static str> {
 #[test]
 fn one_call_for_each_example_file() {
     for (file, query, call) in [
-        ("home", "dim the kitchen to 30", r#"[{"name":"set_lights","arguments":{"room":"kitchen","brightness":30}}]"#),
+        (
+            "home",
+            "dim the kitchen to 30",
+            r#"[{"name":"set_lights","arguments":{"room":"kitchen","brightness":30}}]"#,
+        ),
         (
             "messages",
             "tell Priya that dinner is ready",
             r#"[{"name":"send_message","arguments":{"contact":"Priya","message":"dinner is ready"}}]"#,
         ),
-        ("travel", "what's the weather in Lagos", r#"[{"name":"get_weather","arguments":{"city":"Lagos"}}]"#),
+        (
+            "travel",
+            "what's the weather in Lagos",
+            r#"[{"name":"get_weather","arguments":{"city":"Lagos"}}]"#,
+        ),
     ] {
-        let output = needle(&["run", "--model", "demo", "--tools", &format!("examples/{file}.json"), query], "");
+        let output = needle(
+            &[
+                "run",
+                "--model",
+                "demo",
+                "--tools",
+                &format!("examples/{file}.json"),
+                query,
+            ],
+            "",
+        );
         assert!(output.status.success());
         assert_eq!(stdout(&output), format!("{call}\n"), "{file}");
     }
@@ -115,17 +140,27 @@ fn run_reads_the_query_from_stdin() {
 
 #[test]
 fn run_json_is_the_whole_envelope() {
-    snapshot("run_json", &home(&["--json", "--device", "cpu", "make it 21 in here"]), "");
+    snapshot(
+        "run_json",
+        &home(&["--json", "--device", "cpu", "make it 21 in here"]),
+        "",
+    );
 }
 
 #[test]
 fn run_stream_writes_the_completion_as_it_comes() {
     snapshot("run_stream", &home(&["--stream", "--quiet", "make it 21 in here"]), "");
     let output = needle(&home(&["--stream", "--json", "--quiet", "make it 21 in here"]), "");
-    let lines: Vec<serde_json::Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<serde_json::Value> = stdout(&output)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let (answer, pieces) = lines.split_last().unwrap();
     let text: String = pieces.iter().map(|piece| piece["text"].as_str().unwrap()).collect();
-    assert_eq!(text, r#"<tool_call>[{"name":"set_thermostat","arguments":{"temperature":21}}]</tool_call>"#);
+    assert_eq!(
+        text,
+        r#"<tool_call>[{"name":"set_thermostat","arguments":{"temperature":21}}]</tool_call>"#
+    );
     assert_eq!(answer["function_calls"][0]["name"], "set_thermostat");
 }
 
@@ -136,21 +171,52 @@ fn a_query_that_no_tool_fits_is_an_empty_list() {
 
 #[test]
 fn stateless_answers_every_line() {
-    snapshot("run_stateless", &home(&["--quiet", "--stateless"]), "make it 21 in here\n\nset a timer for 12 minutes\n");
+    snapshot(
+        "run_stateless",
+        &home(&["--quiet", "--stateless"]),
+        "make it 21 in here\n\nset a timer for 12 minutes\n",
+    );
 }
 
 #[test]
 fn a_cut_completion_is_an_error_with_no_calls() {
-    snapshot("run_truncated", &home(&["--quiet", "--json", "--max-new-tokens", "5", "make it 21 in here"]), "");
+    snapshot(
+        "run_truncated",
+        &home(&["--quiet", "--json", "--max-new-tokens", "5", "make it 21 in here"]),
+        "",
+    );
 }
 
 #[test]
 fn errors_are_one_line_with_a_hint() {
-    snapshot("error_no_file", &["run", "--model", "no-such-file.cact", "--tools", "examples/home.json", "hi"], "");
+    snapshot(
+        "error_no_file",
+        &[
+            "run",
+            "--model",
+            "no-such-file.cact",
+            "--tools",
+            "examples/home.json",
+            "hi",
+        ],
+        "",
+    );
     snapshot("error_not_a_model", &["inspect", "examples/home.json"], "");
-    snapshot("error_no_tools", &["run", "--model", "demo", "--tools", "no-such-tools.json", "hi"], "");
-    snapshot("error_bad_tools", &["run", "--model", "demo", "--tools", "[{\"nome\":1}]", "hi"], "");
-    snapshot("error_bad_schema", &["run", "--model", "demo", "--tools", BAD_SCHEMA, "hi"], "");
+    snapshot(
+        "error_no_tools",
+        &["run", "--model", "demo", "--tools", "no-such-tools.json", "hi"],
+        "",
+    );
+    snapshot(
+        "error_bad_tools",
+        &["run", "--model", "demo", "--tools", "[{\"nome\":1}]", "hi"],
+        "",
+    );
+    snapshot(
+        "error_bad_schema",
+        &["run", "--model", "demo", "--tools", BAD_SCHEMA, "hi"],
+        "",
+    );
     snapshot("error_device", &home(&["--device", "metal:0", "hi"]), "");
     snapshot("error_empty_query", &home(&["--quiet"]), "\n");
     snapshot("error_two_stdins", &["run", "--model", "demo", "--tools", "-"], "[]");
@@ -162,15 +228,27 @@ const BAD_SCHEMA: &str = r#"[{"name":"paint","parameters":{"type":"object","prop
 #[test]
 fn a_prompt_that_does_not_fit_says_how_long_it_is() {
     let words = "word ".repeat(4000);
-    let output = needle(&["run", "-q", "--model", "demo", "--tools", "examples/home.json"], &words);
+    let output = needle(
+        &["run", "-q", "--model", "demo", "--tools", "examples/home.json"],
+        &words,
+    );
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.starts_with("error: the prompt has ") && message.contains("but at most 511 fit"), "{message}");
+    assert!(
+        message.starts_with("error: the prompt has ") && message.contains("but at most 511 fit"),
+        "{message}"
+    );
 }
 
 #[test]
 fn wrong_command_lines_exit_with_2() {
-    for arguments in [&["run"][..], &["run", "--model", "demo"], &["frobnicate"], &["run", "--device", "tpu", "-t", "[]", "x"], &[]] {
+    for arguments in [
+        &["run"][..],
+        &["run", "--model", "demo"],
+        &["frobnicate"],
+        &["run", "--device", "tpu", "-t", "[]", "x"],
+        &[],
+    ] {
         let output = needle(arguments, "");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(output.stdout.is_empty());
@@ -179,13 +257,16 @@ fn wrong_command_lines_exit_with_2() {
 
 #[test]
 fn every_command_describes_its_flags() {
-    for command in
-        ["run", "chat", "extract", "embed", "retrieve", "inspect", "tokenize", "devices", "download", "models"]
-    {
+    for command in [
+        "run", "chat", "extract", "embed", "retrieve", "inspect", "tokenize", "devices", "download", "models",
+    ] {
         let output = needle(&[command, "--help"], "");
         assert!(output.status.success(), "{command}");
         let text = stdout(&output);
-        assert!(text.contains("Usage: needle") && text.contains("--help"), "{command}: {text}");
+        assert!(
+            text.contains("Usage: needle") && text.contains("--help"),
+            "{command}: {text}"
+        );
     }
 }
 
@@ -204,7 +285,11 @@ fn inspect_opens_generation_three_and_running_it_says_what_is_missing() {
     let output = needle(&["inspect", file, "--json"], "");
     let described: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(described["generation"], 3);
-    snapshot("run_generation_3", &["run", "-q", "--model", file, "--tools", "examples/home.json", "hi"], "");
+    snapshot(
+        "run_generation_3",
+        &["run", "-q", "--model", file, "--tools", "examples/home.json", "hi"],
+        "",
+    );
 }
 
 #[test]
@@ -213,8 +298,15 @@ fn tokenize_both_ways() {
     let output = needle(&["tokenize", "--model", "demo", "--json", "dim the lights"], "");
     let tokens: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     let ids = tokens["ids"].to_string();
-    assert_eq!(stdout(&needle(&["tokenize", "--model", "demo", "--decode", &ids], "")), "dim the lights\n");
-    snapshot("tokenize_bad_id", &["tokenize", "--model", "demo", "--decode", "99999"], "");
+    assert_eq!(
+        stdout(&needle(&["tokenize", "--model", "demo", "--decode", &ids], "")),
+        "dim the lights\n"
+    );
+    snapshot(
+        "tokenize_bad_id",
+        &["tokenize", "--model", "demo", "--decode", "99999"],
+        "",
+    );
 }
 
 #[test]
@@ -228,7 +320,12 @@ fn devices_explain_themselves() {
 #[test]
 fn version_names_commit_features_and_formats() {
     let text = stdout(&needle(&["--version"], ""));
-    for part in [concat!("needle ", env!("CARGO_PKG_VERSION")), "commit ", "features: cpu", "reads: .cact 2 and 3"] {
+    for part in [
+        concat!("needle ", env!("CARGO_PKG_VERSION")),
+        "commit ",
+        "features: cpu",
+        "reads: .cact 2 and 3",
+    ] {
         assert!(text.contains(part), "{text}");
     }
 }
@@ -236,19 +333,53 @@ fn version_names_commit_features_and_formats() {
 #[test]
 fn chat_carries_calls_out_with_programs_and_typed_results() {
     let query = "dim the kitchen to 30\n/quit\n";
-    let program = ["chat", "-q", "-m", "demo", "-t", "examples/home.json", "--exec", "set_lights=/bin/cat"];
+    let program = [
+        "chat",
+        "-q",
+        "-m",
+        "demo",
+        "-t",
+        "examples/home.json",
+        "--exec",
+        "set_lights=/bin/cat",
+    ];
     snapshot("chat_program", &program, query);
-    snapshot("chat_typed", &["chat", "-q", "-m", "demo", "-t", "examples/home.json"], "make it 21 in here\n{\"ok\":true}\n");
-    snapshot("chat_unknown_tool", &["chat", "-q", "-m", "demo", "-t", "examples/home.json", "--exec", "fly=/bin/cat"], "");
+    snapshot(
+        "chat_typed",
+        &["chat", "-q", "-m", "demo", "-t", "examples/home.json"],
+        "make it 21 in here\n{\"ok\":true}\n",
+    );
+    snapshot(
+        "chat_unknown_tool",
+        &[
+            "chat",
+            "-q",
+            "-m",
+            "demo",
+            "-t",
+            "examples/home.json",
+            "--exec",
+            "fly=/bin/cat",
+        ],
+        "",
+    );
 }
 
 #[test]
 fn extract_reads_one_text_and_many_lines() {
     let schema = r#"{"title":"contact","description":"Contact details found in a text.","type":"object","properties":{"name":{"type":"string"},"email":{"type":"string"}},"required":["name"]}"#;
     let text = "Contact: Lena Silva <lena@mail.com>";
-    snapshot("extract", &["extract", "-q", "-m", "demo", "--schema", schema, "--text", text], "");
+    snapshot(
+        "extract",
+        &["extract", "-q", "-m", "demo", "--schema", schema, "--text", text],
+        "",
+    );
     let lines = format!("{{\"text\":\"{text}\"}}\nnot json\n\"Contact: Omar Novak <omar@post.org>\"\n");
-    snapshot("extract_lines", &["extract", "-q", "-m", "demo", "--schema", schema, "--jsonl", "-"], &lines);
+    snapshot(
+        "extract_lines",
+        &["extract", "-q", "-m", "demo", "--schema", schema, "--jsonl", "-"],
+        &lines,
+    );
 }
 
 #[test]

@@ -136,10 +136,12 @@ impl Needle {
 /// `InvoiceLine` as `invoice_line`.
 fn snake(title: &str) -> String {
     let mut name = String::new();
+    let mut before = ' ';
     for char in title.chars() {
-        if char.is_uppercase() && name.chars().last().is_some_and(char::is_lowercase) {
+        if char.is_uppercase() && before.is_lowercase() {
             name.push('_');
         }
+        before = char;
         match char.is_alphanumeric() {
             true => name.extend(char.to_lowercase()),
             false => name.push('_'),

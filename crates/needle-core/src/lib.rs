@@ -12,11 +12,11 @@ pub mod decode;
 pub mod device;
 pub mod engine;
 pub mod error;
-#[cfg(feature = "hub")]
-pub mod hub;
 pub mod extract;
 pub mod grammar;
 pub mod grounding;
+#[cfg(feature = "hub")]
+pub mod hub;
 pub mod json;
 pub mod model;
 pub mod ops;

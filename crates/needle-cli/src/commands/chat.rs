@@ -14,16 +14,18 @@ use crate::{args::ChatArgs, input};
 
 pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     if args.tools.tools == "-" {
-        bail!("the conversation is read from stdin, so the tools cannot be");
+        bail!(input::WrongUsage(
+            "the conversation is read from stdin, so the tools cannot be".into()
+        ));
     }
     let programs = programs(&args.exec)?;
-    let engine = input::engine(&args.model)?;
     let declared = input::tool_set(&args.tools.tools)?;
     if let Some(unknown) = programs.keys().find(|name| declared.find(name).is_none()) {
-        bail!("--exec {unknown}: there is no such tool");
+        bail!(input::WrongUsage(format!("--exec {unknown}: there is no such tool")));
     }
-    let equipped = ToolSet::new(declared.tools().map(|tool| equip(tool, programs.get(tool.name()))))?;
-    let mut builder = input::agent(&engine, &args.tools, &args.decode, &args.model)?.only_tools(&equipped);
+    let tools = ToolSet::new(declared.tools().map(|tool| equip(tool, programs.get(tool.name()))))?;
+    let engine = input::engine(&args.model)?;
+    let mut builder = input::agent(&engine, &tools, &args.tools, &args.decode);
     if args.stateless {
         builder = builder.stateless();
     }
@@ -127,7 +129,7 @@ fn execute(program: &str, arguments: &Value) -> Result<Value> {
 fn programs(exec: &[String]) -> Result<HashMap<String, String>> {
     let pair = |entry: &String| match entry.split_once('=') {
         Some((tool, program)) if !tool.is_empty() && !program.is_empty() => Ok((tool.to_owned(), program.to_owned())),
-        _ => bail!("--exec {entry}: expected TOOL=PROGRAM"),
+        _ => bail!(input::WrongUsage(format!("--exec {entry}: expected TOOL=PROGRAM"))),
     };
     exec.iter().map(pair).collect()
 }

@@ -109,7 +109,7 @@ fn text(out: &mut impl Write, described: &Value) -> Result<()> {
         .filter(|(key, _)| *key != "tensors")
     {
         match value {
-            Value::Object(fields) => {
+            Value::Object(fields) if !fields.is_empty() => {
                 writeln!(out, "{key}")?;
                 for (key, value) in fields {
                     writeln!(out, "  {key:<16}{}", plain(value))?;
@@ -143,7 +143,7 @@ fn text(out: &mut impl Write, described: &Value) -> Result<()> {
 
 fn plain(value: &Value) -> String {
     match value {
-        Value::Null => "none".into(),
+        Value::Null | Value::Object(_) => "none".into(),
         Value::String(text) => text.clone(),
         Value::Array(values) if values.is_empty() => "none".into(),
         Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(" "),

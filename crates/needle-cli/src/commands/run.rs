@@ -10,11 +10,12 @@ use crate::{args::RunArgs, input};
 
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     if args.tools.tools == "-" && args.query.as_deref().is_none_or(|query| query == "-") {
-        bail!("tools and query cannot both come from stdin");
+        bail!(input::WrongUsage("tools and query cannot both come from stdin".into()));
     }
     let query = input::text_or_stdin(args.query.as_deref(), "query")?;
+    let tools = input::tool_set(&args.tools.tools)?;
     let engine = input::engine(&args.model)?;
-    let mut builder = input::agent(&engine, &args.tools, &args.decode, &args.model)?;
+    let mut builder = input::agent(&engine, &tools, &args.tools, &args.decode);
     if args.stateless {
         builder = builder.stateless();
     }

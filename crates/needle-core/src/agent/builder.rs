@@ -105,12 +105,6 @@ impl NeedleBuilder {
         self
     }
 
-    /// These tools instead of those given so far.
-    pub fn only_tools(mut self, tools: &ToolSet) -> Self {
-        self.tools = tools.tools().cloned().collect();
-        self
-    }
-
     /// Facts for the model, as `date: …; location: …`. They are facts, not instructions.
     pub fn system(mut self, facts: impl Into<String>) -> Self {
         self.settings.system = Some(facts.into());

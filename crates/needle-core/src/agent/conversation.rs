@@ -1,7 +1,11 @@
 //! The token sequence of a conversation: the pinned beginning with the tools, then the turns, in a session that is filled
 //! lazily and thrown away when the beginning changes.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use crate::{
     error::{Error, Result},
@@ -36,6 +40,9 @@ pub(super) struct Ready<'a> {
     pub(super) feed: Vec<u32>,
     /// Tokens that may follow before the turn itself would slide out of the window.
     pub(super) room: usize,
+    /// Tokens of the pinned beginning that had to be read for this turn, and the time that took.
+    pub(super) read: usize,
+    pub(super) reading: Duration,
 }
 
 impl Conversation {
@@ -82,6 +89,8 @@ impl Conversation {
                 None => break,
             }
         }
+        let start = Instant::now();
+        let mut read = 0;
         let live = match self.live.take() {
             Some(live) => live,
             None => {
@@ -91,6 +100,7 @@ impl Conversation {
                 };
                 let mut session = Session::with_window(model, window)?;
                 session.extend(pinned)?;
+                read = pinned.len();
                 let (after_pinned, waiting) = (session.mark(), self.turns.iter().flatten().copied().collect());
                 Live {
                     session,
@@ -99,12 +109,15 @@ impl Conversation {
                 }
             }
         };
+        let reading = start.elapsed();
         let live = self.live.insert(live);
         let feed = live.waiting.drain(..).chain(turn.iter().copied()).collect();
         Ok(Ready {
             session: &mut live.session,
             feed,
             room: span - turn.len(),
+            read,
+            reading,
         })
     }
 

@@ -8,8 +8,7 @@ use crate::{
     device,
     error::Result,
     grammar::{Grammar, GrammarOptions, Matcher},
-    grounding,
-    json,
+    grounding, json,
     ops::Mask,
     prompt::{self, Prompt, Turn},
     response::{ErrorCode, Response, ResponseType, Validation},
@@ -83,6 +82,7 @@ impl Needle {
             }
             None => generate(ready.session, &ready.feed, &options, &mut on_token),
         };
+        let (read, reading) = (ready.read, ready.reading);
         let mut decoded = match decoded {
             Ok(decoded) => decoded,
             Err(error) => {
@@ -91,6 +91,8 @@ impl Needle {
             }
         };
         on_text(&stream.finish());
+        decoded.prompt_tokens += read;
+        decoded.prefill += reading;
         if decoded.stop == StopReason::Budget && budget < self.settings.max_new_tokens {
             decoded.stop = StopReason::Window;
         }

@@ -23,7 +23,8 @@ impl Tool {
             }
         }
         let json = json!({ "name": name, "description": description, "parameters": parameters });
-        let tool = Self::from_json(&json).unwrap_or_else(|error| Self::new(name, description).mistaken(error.to_string()));
+        let tool =
+            Self::from_json(&json).unwrap_or_else(|error| Self::new(name, description).mistaken(error.to_string()));
         tool.handler(move |arguments| {
             let arguments = serde_json::from_value(arguments.clone())?;
             run(arguments).map_err(Into::into)

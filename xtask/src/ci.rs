@@ -34,12 +34,14 @@ pub(crate) fn run() -> Result<()> {
         println!("\n== {name}");
         let start = Instant::now();
         let outcome = step();
-        if let Err(error) = &outcome {
-            println!("== {name} failed: {error:#}");
+        let wall = start.elapsed();
+        match &outcome {
+            Ok(()) => println!("== {name}: ok, {:.1} s", wall.as_secs_f64()),
+            Err(error) => println!("== {name}: FAILED, {:.1} s: {error:#}", wall.as_secs_f64()),
         }
         results.push(Outcome {
             name,
-            wall: start.elapsed(),
+            wall,
             passed: outcome.is_ok(),
         });
     }

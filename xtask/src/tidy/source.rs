@@ -141,7 +141,8 @@ fn test_lines(code: &str, all: bool) -> Vec<bool> {
     let mut tests = vec![all; lines.len()];
     let mut at = 0;
     while at < lines.len() {
-        if !lines[at].trim_start().starts_with("#[cfg(test)]") {
+        let attribute = lines[at].trim_start();
+        if !attribute.starts_with("#[cfg(test)]") && !attribute.starts_with("#[cfg(all(test,") {
             at += 1;
             continue;
         }
@@ -215,7 +216,7 @@ mod tests {
     }
 }
 fn e() {}
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod f;
 const G: u32 = 1;";
         let source = Source::rust("crates/x/src/lib.rs", text);

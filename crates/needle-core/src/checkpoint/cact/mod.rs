@@ -55,16 +55,16 @@ pub(super) fn read(bytes: Bytes, file: &Path) -> Result<Checkpoint> {
         reader.take(&slot, entry)?;
         rest = after;
     }
-    let tokenizer = match rest.split_last() {
-        Some((entry, before)) if let Content::Raw(blob) = &entry.content => {
-            rest = before;
-            Some((entry, blob))
-        }
+    let tokenizer = rest.split_last().and_then(|(entry, before)| match &entry.content {
+        Content::Raw(blob) => Some((entry, blob, before)),
         _ => None,
-    };
+    });
+    if let Some((_, _, before)) = tokenizer {
+        rest = before;
+    }
     let heads = reader.heads(rest)?;
     let tokenizer_blob = tokenizer
-        .map(|(entry, blob)| reader.tokenizer(entry, blob))
+        .map(|(entry, blob, _)| reader.tokenizer(entry, blob))
         .transpose()?;
     let (weights, records) = (reader.weights, reader.records);
     let mut config = header.config;

@@ -200,6 +200,14 @@ impl Error {
         }
     }
 
+    /// The same fault, said of a tensor of a file.
+    pub(crate) fn of_tensor(self, path: &Path, tensor: &str) -> Self {
+        match self {
+            Self::Packed(reason) => Self::tensor(path, tensor, reason),
+            other => other,
+        }
+    }
+
     /// The same fault, said of a file.
     pub(crate) fn in_file(self, path: &Path) -> Self {
         match self {

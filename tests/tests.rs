@@ -1,5 +1,5 @@
 //! One binary for all acceptance tests, because candle links slowly.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 mod agent;
 mod allocations;

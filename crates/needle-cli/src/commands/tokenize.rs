@@ -26,10 +26,11 @@ pub(crate) fn run(args: &TokenizeArgs) -> Result<()> {
             bail!("token id {id} is outside the vocabulary of {}", tokenizer.vocab_size());
         }
         let text = tokenizer.decode(&ids);
-        return Ok(match args.json {
+        match args.json {
             true => writeln!(out, "{}", json!({ "ids": ids, "text": text }))?,
             false => writeln!(out, "{text}")?,
-        });
+        }
+        return Ok(());
     }
     let ids = tokenizer.encode(&text);
     let piece = |id: &u32| tokenizer.piece(*id).unwrap_or_default().to_owned();

@@ -5,7 +5,7 @@ use needle_core::{Error, ToolSet};
 use serde_json::Value;
 
 use super::vocabulary::{self, longest_match};
-use super::{compile, follow, gen2};
+use super::{follow, gen2};
 
 const TOOLS: &str = r#"[{"name":"ping"},{"name":"set","parameters":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}]"#;
 
@@ -285,63 +285,6 @@ fn reference_targets() {
         }
         assert!(followed >= 15, "{generation}: {followed}");
     }
-}
-
-/// Characters are never cut in half: after the first byte of one only its other bytes may come.
-#[test]
-fn reasoning_stays_text() {
-    let grammar = compile(&ToolSet::parse(TOOLS).unwrap()).unwrap();
-    let mut matcher = grammar.matcher();
-    matcher.accept(258).unwrap();
-    for byte in "é日😀".bytes() {
-        assert!(!matcher.mask().unwrap().is_allowed(0xFF));
-        let inside = !(0x80..0xC0).contains(&byte);
-        assert_eq!(matcher.mask().unwrap().is_allowed(259), inside, "{byte:x}");
-        assert_eq!(matcher.mask().unwrap().is_allowed(u32::from(b'a')), inside, "{byte:x}");
-        matcher.accept(u32::from(byte)).unwrap();
-    }
-    matcher.accept(259).unwrap();
-}
-
-/// A49: a token of 300 bytes is neither refused wrongly nor does it upset the walk.
-#[test]
-fn a_very_long_token() {
-    let long = "x".repeat(300);
-    let vocabulary = vocabulary::with_extra(vec![
-        long.clone().into_bytes(),
-        format!("\"{}", "y".repeat(299)).into_bytes(),
-    ]);
-    let tools = ToolSet::parse(r#"[{"name":"t","parameters":{"type":"object","properties":{"x":{"type":"string"},"y":{"type":"string","maxLength":299}},"required":["x"]}}]"#).unwrap();
-    let grammar = Grammar::compile(&tools, &vocabulary, &GrammarOptions::default()).unwrap();
-    let mut matcher = grammar.matcher();
-    let bytes = |text: &str| text.bytes().map(u32::from).collect::<Vec<_>>();
-    let (first, second) = (vocabulary.len() as u32 - 2, vocabulary.len() as u32 - 1);
-    let mut ids = vec![256];
-    ids.extend(bytes(r#"[{"name":"t","arguments":{"x":""#));
-    ids.push(first);
-    ids.push(first);
-    ids.extend(bytes(r#"","y":"#));
-    assert_eq!(follow(&mut matcher, &ids), None);
-    assert!(matcher.mask().unwrap().is_allowed(second));
-    assert!(!matcher.mask().unwrap().is_allowed(first));
-    matcher.accept(second).unwrap();
-    assert!(!matcher.mask().unwrap().is_allowed(first));
-    assert_eq!(follow(&mut matcher, &bytes(r#""}}]"#)), None);
-    assert!(
-        needle_core::grammar::Vocabulary::new(
-            vec![needle_core::grammar::Token {
-                bytes: vec![b'a'; 1025],
-                kind: needle_core::grammar::TokenKind::Normal
-            }],
-            needle_core::grammar::Markers {
-                think: None,
-                tool_call: (0, 0),
-                im_end: None,
-                eos: 0
-            },
-        )
-        .is_err()
-    );
 }
 
 /// Matchers of one grammar do not disturb each other, on one thread or on many.

@@ -1,12 +1,15 @@
 //! The grammar of completions: what it admits and refuses, random walks through it, and tools in all their spellings.
+#![allow(clippy::unwrap_used)]
 
-mod accept;
 mod budget;
 mod completion;
+mod containers;
 mod forced;
 mod generator;
 mod random;
 mod refuse;
+mod scalars;
+mod tokens;
 mod tools;
 mod vocabulary;
 

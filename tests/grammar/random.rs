@@ -4,6 +4,7 @@ use needle_core::grammar::{Grammar, GrammarOptions, TokenMask};
 use needle_core::{Error, ToolCall, ToolSet};
 use serde_json::{Value, json};
 
+use super::vocabulary::longest_match;
 use super::{Random, gen2, generator};
 
 /// Schemas of the proof.
@@ -35,6 +36,7 @@ fn finished_walks_satisfy_their_schemas() {
         most_calls: Some(2),
         ..GrammarOptions::default()
     };
+    let encode = |text: &str| longest_match(gen2(), text.as_bytes());
     let (mut refused, mut finished, mut calls_checked) = (Vec::new(), 0, 0);
     for seed in 0..SCHEMAS {
         let json = generator::tools(seed);
@@ -55,7 +57,16 @@ fn finished_walks_satisfy_their_schemas() {
             let mask = matcher.mask().unwrap_or_else(|error| panic!("{json}: {error}"));
             assert!(mask.count() > 0, "{json}: dead end");
             let next = choose(&mut random, mask, &closing);
-            matcher.accept(next).unwrap();
+            // Now and then what is forced is taken as one stretch: it must be allowed token by token.
+            let stretch = if random.chance(30) {
+                matcher.forced(encode).unwrap()
+            } else {
+                Vec::new()
+            };
+            for token in if stretch.is_empty() { vec![next] } else { stretch } {
+                assert!(matcher.mask().unwrap().is_allowed(token), "{json}: {token}");
+                matcher.accept(token).unwrap();
+            }
             if matcher.is_complete() {
                 break;
             }

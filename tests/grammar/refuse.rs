@@ -177,6 +177,16 @@ fn broken_patterns() {
     }
 }
 
+/// A pattern whose search for a first match does not end in reasonable time is refused, not tried.
+#[test]
+fn patterns_that_are_too_complex() {
+    check(
+        json!({ "type": "string", "pattern": "^(a|b)*a(a|b){40}$", "maxLength": 30 }),
+        "x",
+        "pattern",
+    );
+}
+
 #[test]
 fn values_of_the_wrong_kind() {
     check(json!({ "type": "dict" }), "x", "type");

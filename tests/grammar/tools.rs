@@ -131,6 +131,12 @@ fn mistakes_of_the_builder() {
         "tool a: keyword(\"minimum\") stands before any parameter"
     );
     assert!(ToolSet::new([Tool::new("a", "").optional()]).is_err());
+    let given = Tool::from_json(&json!({ "name": "a" })).unwrap();
+    assert!(ToolSet::new([given.clone()]).is_ok());
+    assert_eq!(
+        ToolSet::new([given.string("x", "")]).unwrap_err().to_string(),
+        "tool a: parameter() cannot add to a tool given as JSON"
+    );
     assert!(
         ToolSet::new([Tool::new("a", "")
             .integer("x", "")
@@ -148,10 +154,10 @@ fn handlers_run() {
             Some(n) => Ok(json!(2 * n)),
             None => Err("no number".into()),
         });
-    let handler = tool.handler_of().unwrap().clone();
+    let handler = tool.callback().unwrap().clone();
     assert_eq!(handler(&json!({ "n": 21 })).unwrap(), 42);
     assert_eq!(handler(&json!({})).unwrap_err().to_string(), "no number");
-    assert!(Tool::new("none", "").handler_of().is_none());
+    assert!(Tool::new("none", "").callback().is_none());
 }
 
 /// A26: enum values may have spaces, and names any characters.

@@ -1,7 +1,7 @@
 //! Vocabularies for the tests: single bytes, and the published tokenizer read from its SentencePiece file.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use needle_core::grammar::{Markers, Token, TokenKind, Vocabulary};
 
@@ -133,9 +133,12 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
     found
 }
 
+/// Ids by the bytes they spell.
+type Table = HashMap<Vec<u8>, u32>;
+
 /// Cuts text into the longest tokens from the left: not the tokenizer's own cut, but one of its spellings.
 pub(super) fn longest_match(vocabulary: &Vocabulary, text: &[u8]) -> Vec<u32> {
-    static TABLES: OnceLock<std::sync::Mutex<HashMap<usize, HashMap<Vec<u8>, u32>>>> = OnceLock::new();
+    static TABLES: OnceLock<Mutex<HashMap<usize, Table>>> = OnceLock::new();
     let mut tables = TABLES.get_or_init(Default::default).lock().unwrap();
     let table = tables.entry(vocabulary.len()).or_insert_with(|| {
         let mut table = HashMap::new();

@@ -40,10 +40,18 @@ pub struct Tool {
     /// As it goes into the prompt, keys in their order.
     json: Value,
     parameters: Value,
+    /// The parameters that the builder has so far; `None` for a tool given as JSON.
+    built: Option<Built>,
     handler: Option<Handler>,
     /// What went wrong while building, reported when the tool is put into a set.
     mistake: Option<String>,
     warnings: Vec<Warning>,
+}
+
+#[derive(Clone, Default)]
+struct Built {
+    properties: Map<String, Value>,
+    required: Vec<String>,
 }
 
 impl fmt::Debug for Tool {
@@ -60,15 +68,16 @@ impl Tool {
     /// the model.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         let (name, description) = (name.into(), description.into());
-        let parameters = json!({ "type": "object", "properties": {} });
-        Self {
-            json: json!({ "name": name, "description": description, "parameters": parameters }),
+        let tool = Self {
+            json: json!({ "name": name, "description": description }),
             name,
-            parameters,
+            parameters: Value::Null,
+            built: Some(Built::default()),
             handler: None,
             mistake: None,
             warnings: Vec::new(),
-        }
+        };
+        tool.declare("new", |_| Ok(()))
     }
 
     /// A tool given as JSON, in any of the spellings that [`ToolSet::from_json`] lists. It goes into the prompt with its
@@ -119,43 +128,36 @@ impl Tool {
     }
 
     /// Adds a required parameter with a JSON schema of its own.
-    pub fn parameter(mut self, name: &str, schema: Value) -> Self {
-        let known = self.properties().insert(name.into(), schema).is_some();
-        if known {
-            self.mistake
-                .get_or_insert_with(|| format!("the parameter {name:?} is declared twice"));
-        }
-        match self.schema().entry("required").or_insert_with(|| json!([])) {
-            Value::Array(required) => required.push(name.into()),
-            other => *other = json!([name]),
-        }
-        self.render()
+    pub fn parameter(self, name: &str, schema: Value) -> Self {
+        self.declare("parameter", |built| {
+            built.required.push(name.into());
+            match built.properties.insert(name.into(), schema) {
+                None => Ok(()),
+                Some(_) => Err(format!("the parameter {name:?} is declared twice")),
+            }
+        })
     }
 
     /// The last parameter may be left out.
-    pub fn optional(mut self) -> Self {
-        let Some(name) = self.properties().keys().next_back().cloned() else {
-            return self.misplaced("optional()");
-        };
-        let schema = self.schema();
-        if let Some(Value::Array(required)) = schema.get_mut("required") {
-            required.retain(|other| *other != name.as_str());
-            if required.is_empty() {
-                schema.shift_remove("required");
+    pub fn optional(self) -> Self {
+        self.declare("optional", |built| match built.properties.keys().next_back() {
+            Some(last) => {
+                built.required.retain(|name| name != last);
+                Ok(())
             }
-        }
-        self.render()
+            None => Err("optional() stands before any parameter".into()),
+        })
     }
 
     /// Adds a keyword of JSON Schema to the last parameter, such as `minimum` or `pattern`.
-    pub fn keyword(mut self, key: &str, value: impl Into<Value>) -> Self {
-        match self.properties().values_mut().next_back() {
+    pub fn keyword(self, key: &str, value: impl Into<Value>) -> Self {
+        self.declare("keyword", |built| match built.properties.values_mut().next_back() {
             Some(Value::Object(schema)) => {
                 schema.insert(key.into(), value.into());
-                self.render()
+                Ok(())
             }
-            _ => self.misplaced(&format!("keyword({key:?})")),
-        }
+            _ => Err(format!("keyword({key:?}) stands before any parameter")),
+        })
     }
 
     /// What runs a call of this tool.
@@ -178,7 +180,7 @@ impl Tool {
     }
 
     /// What runs a call, if anything does.
-    pub fn handler_of(&self) -> Option<&Handler> {
+    pub fn callback(&self) -> Option<&Handler> {
         self.handler.as_ref()
     }
 
@@ -189,36 +191,21 @@ impl Tool {
         }
     }
 
-    fn misplaced(mut self, what: &str) -> Self {
-        self.mistake
-            .get_or_insert_with(|| format!("{what} stands before any parameter"));
-        self
-    }
-
-    fn schema(&mut self) -> &mut Map<String, Value> {
-        if !self.parameters.is_object() {
-            self.parameters = json!({});
-        }
-        match &mut self.parameters {
-            Value::Object(map) => map,
-            _ => unreachable!("made an object above"),
-        }
-    }
-
-    fn properties(&mut self) -> &mut Map<String, Value> {
-        let properties = self.schema().entry("properties").or_insert_with(|| json!({}));
-        if !properties.is_object() {
-            *properties = json!({});
-        }
-        match properties {
-            Value::Object(map) => map,
-            _ => unreachable!("made an object above"),
-        }
-    }
-
-    /// Puts the parameters into the JSON.
-    fn render(mut self) -> Self {
-        self.json["parameters"] = self.parameters.clone();
+    /// Changes the parameters and renders them anew; the first mistake is kept until the tool is put into a set.
+    fn declare(mut self, what: &str, change: impl FnOnce(&mut Built) -> std::result::Result<(), String>) -> Self {
+        let mistake = match &mut self.built {
+            None => Some(format!("{what}() cannot add to a tool given as JSON")),
+            Some(built) => {
+                let mistake = change(built).err();
+                self.parameters = json!({ "type": "object", "properties": built.properties });
+                if !built.required.is_empty() {
+                    self.parameters["required"] = json!(built.required);
+                }
+                self.json["parameters"] = self.parameters.clone();
+                mistake
+            }
+        };
+        self.mistake = self.mistake.or(mistake);
         self
     }
 

@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::rules::{Rules, Symbol};
 use super::{GrammarOptions, lexeme, members};
 use crate::error::{Error, Result};
-use crate::schema::{Array, Extra, FREE_DEPTH, Fault, Node, Object};
+use crate::schema::{Array, Extra, FREE_DEPTH, Fault, Node, Number, Object, Text};
 use crate::tool::Tool;
 
 /// How many values `uniqueItems` may range over.
-const DISTINCT_LIMIT: usize = 16;
+const DISTINCT_LIMIT: usize = 64;
 
 /// The productions, and whether an object in them takes keys that no schema names.
 pub(super) struct Compiled {
@@ -29,6 +29,8 @@ pub(super) fn calls<'a>(
     let mut compiler = Compiler {
         rules: Rules::new()?,
         nodes: HashMap::new(),
+        texts: HashMap::new(),
+        numbers: HashMap::new(),
         free: Vec::new(),
         open_keys: false,
     };
@@ -94,6 +96,9 @@ struct Compiler {
     rules: Rules,
     /// Symbols of nodes already compiled, by address; the tools outlive the compilation.
     nodes: HashMap<*const Node, Symbol>,
+    /// Symbols of strings and numbers by their constraints, which tools tend to share.
+    texts: HashMap<Text, Symbol>,
+    numbers: HashMap<Number, Symbol>,
     /// Symbols of values under no constraint, by how deep they still nest.
     free: Vec<Symbol>,
     open_keys: bool,
@@ -110,8 +115,20 @@ impl Compiler {
             Node::Never(_) => return Err(Fault::new(at, "schema", "nothing fits").into()),
             Node::Any => return Ok(self.any(FREE_DEPTH)?),
             Node::Literals(values) => self.rules.terminal(lexeme::literals(values))?,
-            Node::Text(text) => self.rules.terminal(lexeme::text(text).map_err(keyword)?)?,
-            Node::Number(number) => self.rules.terminal(lexeme::number(number).map_err(keyword)?)?,
+            Node::Text(text) => match self.texts.get(text) {
+                Some(symbol) => *symbol,
+                None => {
+                    let symbol = self.rules.terminal(lexeme::text(text).map_err(keyword)?)?;
+                    *self.texts.entry(text.clone()).insert_entry(symbol).get()
+                }
+            },
+            Node::Number(number) => match self.numbers.get(number) {
+                Some(symbol) => *symbol,
+                None => {
+                    let symbol = self.rules.terminal(lexeme::number(number).map_err(keyword)?)?;
+                    *self.numbers.entry(number.clone()).insert_entry(symbol).get()
+                }
+            },
             Node::Array(array) => self.array(array, at)?,
             Node::Object(object) => self.object(object, at)?,
             Node::Union(branches) => {
@@ -220,9 +237,14 @@ impl Compiler {
             );
             return Err(Fault::new(at, "minItems", reason).into());
         }
-        Ok(self
-            .rules
-            .terminal(lexeme::distinct(&values, array.shortest, array.longest))?)
+        let parts = values
+            .iter()
+            .map(|value| self.rules.text(&value.to_string()))
+            .collect::<Result<Vec<_>>>()?;
+        let most = array.longest.unwrap_or(values.len()).min(values.len());
+        let items = self.rules.distinct(&parts, array.shortest, most)?;
+        let (open, close) = (self.rules.text("[")?, self.rules.text("]")?);
+        Ok(self.rules.sequence(&[open, items, close])?)
     }
 
     /// Keys in declared order, each with its value, then keys that are not declared.

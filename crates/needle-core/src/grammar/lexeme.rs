@@ -49,42 +49,6 @@ pub(super) fn any_number() -> RegexAst {
     RegexAst::Regex(numeral::any())
 }
 
-/// A list of `shortest` to `longest` of these values, no two of them the same.
-pub(super) fn distinct(values: &[Value], shortest: usize, longest: Option<usize>) -> RegexAst {
-    let any = literals(values);
-    let comma = || literal(",");
-    let before = RegexAst::Repeat(Box::new(RegexAst::Concat(vec![any.clone(), comma()])), 0, u32::MAX);
-    let after = RegexAst::Repeat(Box::new(RegexAst::Concat(vec![comma(), any.clone()])), 0, u32::MAX);
-    let repeated = values.iter().map(|value| {
-        let one = literals(std::slice::from_ref(value));
-        let again = RegexAst::Concat(vec![comma(), one.clone()]);
-        let parts = vec![
-            literal("["),
-            before.clone(),
-            one,
-            after.clone(),
-            again,
-            after.clone(),
-            literal("]"),
-        ];
-        RegexAst::Concat(parts)
-    });
-    let longest = longest.unwrap_or(values.len()).min(values.len()) as u32;
-    let least = shortest as u32;
-    let rest = RegexAst::Concat(vec![comma(), any.clone()]);
-    let some = RegexAst::Concat(vec![
-        any,
-        RegexAst::Repeat(Box::new(rest), least.saturating_sub(1), longest.saturating_sub(1)),
-    ]);
-    let inner = match (least, longest) {
-        (_, 0) => RegexAst::EmptyString,
-        (0, _) => RegexAst::Or(vec![RegexAst::EmptyString, some]),
-        _ => some,
-    };
-    let list = RegexAst::Concat(vec![literal("["), inner, literal("]")]);
-    RegexAst::And(vec![list, RegexAst::Not(Box::new(RegexAst::Or(repeated.collect())))])
-}
-
 /// A key that nobody declared: any text without escapes, but none of `taken`.
 pub(super) fn other_key(taken: &[&str]) -> RegexAst {
     let key = RegexAst::Regex(r#""[^"\\\x00-\x1F]+""#.into());
@@ -119,7 +83,9 @@ pub(super) fn text(text: &Text) -> Result<RegexAst, Reason> {
         1 => parts.swap_remove(0),
         _ => RegexAst::And(parts),
     };
-    if !text.rules.is_empty() {
+    let alone = text.rules.len() == 1 && text.shortest == 0 && text.longest.is_none();
+    let free = text.rules.is_empty() || (alone && matches!(text.rules[0], TextRule::Format(_)));
+    if !free {
         let keyword = text
             .rules
             .iter()

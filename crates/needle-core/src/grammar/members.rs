@@ -49,14 +49,14 @@ impl Members<'_> {
             }
             Some((member, presence)) => {
                 let mut options = Vec::new();
-                if self.most.is_none_or(|most| written < most) {
-                    if let Some(rest) = self.from(rules, index + 1, (written + 1).min(self.cap))? {
-                        let comma = rules.text(",")?;
-                        options.push(match written {
-                            0 => rules.sequence(&[*member, rest])?,
-                            _ => rules.sequence(&[comma, *member, rest])?,
-                        });
-                    }
+                if self.most.is_none_or(|most| written < most)
+                    && let Some(rest) = self.from(rules, index + 1, (written + 1).min(self.cap))?
+                {
+                    let comma = rules.text(",")?;
+                    options.push(match written {
+                        0 => rules.sequence(&[*member, rest])?,
+                        _ => rules.sequence(&[comma, *member, rest])?,
+                    });
                 }
                 if *presence == Presence::Optional {
                     options.extend(self.from(rules, index + 1, written)?);

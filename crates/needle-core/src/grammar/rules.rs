@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use llguidance::api::GrammarInit;
 use llguidance::derivre::RegexAst;
 use llguidance::earley::lexerspec::{LexemeClass, LexemeIdx, LexerSpec};
-use llguidance::earley::{Grammar, SymIdx, SymbolProps};
+use llguidance::earley::{BitIdx, Grammar, ParamCond, ParamExpr, ParamRef, ParamValue, SymIdx, SymbolProps};
 
 use super::failure;
 use crate::error::Result;
@@ -166,6 +166,40 @@ impl Rules {
             return Ok(Some(some));
         }
         self.optional(some).map(Some)
+    }
+
+    /// `least` to `most` different ones of at most 64 parts, with commas between them. The parts that were written are the
+    /// bits of a number that the rule carries along.
+    pub(super) fn distinct(&mut self, parts: &[Symbol], least: usize, most: usize) -> Result<Symbol> {
+        let first = self.symbol();
+        if least == 0 {
+            self.add(first, &[])?;
+        }
+        if most == 0 {
+            return Ok(first);
+        }
+        let comma = self.text(",")?;
+        let rest = self.symbol();
+        self.grammar.make_parametric(rest).map_err(failure)?;
+        let enough = ParamCond::BitCountGE(ParamRef::full(), least as BitIdx);
+        self.grammar.add_rule_ext(rest, enough, Vec::new()).map_err(failure)?;
+        for (i, part) in parts.iter().enumerate() {
+            let written = ParamValue(1 << i);
+            let begin = vec![(*part, ParamExpr::Null), (rest, ParamExpr::Const(written))];
+            self.grammar
+                .add_rule_ext(first, ParamCond::True, begin)
+                .map_err(failure)?;
+            let missing = ParamCond::EQ(ParamRef::single_bit(i as BitIdx), ParamValue(0));
+            let room = ParamCond::BitCountLT(ParamRef::full(), most as BitIdx);
+            let go_on = vec![
+                (comma, ParamExpr::Null),
+                (*part, ParamExpr::Null),
+                (rest, ParamExpr::BitOr(written)),
+            ];
+            let both = ParamCond::And(Box::new(missing), Box::new(room));
+            self.grammar.add_rule_ext(rest, both, go_on).map_err(failure)?;
+        }
+        Ok(first)
     }
 
     /// `count` times the part, by doubling.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::decimal::{Decimal, Outside};
 use super::fault::Fault;
-use super::keywords::{SILENT_FORMATS, Type};
+use super::keywords::{SILENT_FORMATS, Type, integer_format};
 use super::node::{Bound, Format, Node, Number, Text, TextRule};
 
 /// The longest list of elements or keys that is counted one by one.
@@ -147,13 +147,12 @@ impl<'a> Keywords<'a, '_> {
             Some(Ok(_)) => return Err(self.fault("multipleOf", "expected a number above 0")),
             Some(Err(outside)) => return Err(self.outside("multipleOf", outside)),
         }
-        match self.get("format").and_then(Value::as_str) {
-            Some("int32") => number.within(i128::from(i32::MIN), i128::from(i32::MAX)),
-            Some("int64") => number.within(i128::from(i64::MIN), i128::from(i64::MAX)),
-            Some(name) if !SILENT_FORMATS.contains(&name) && Format::named(name).is_none() => {
-                return Err(self.fault("format", format!("the format {name:?} cannot be honoured")));
+        if let Some(name) = self.get("format").and_then(Value::as_str) {
+            match integer_format(name) {
+                Some((low, high)) => number.within(low, high),
+                None if SILENT_FORMATS.contains(&name) || Format::named(name).is_some() => {}
+                None => return Err(self.fault("format", format!("the format {name:?} cannot be honoured"))),
             }
-            _ => {}
         }
         number.settle().map_err(|reason| self.fault(number.keyword(), reason))
     }

@@ -8,7 +8,7 @@ const WHOLE_DIGITS: usize = 20;
 const SCALE: u32 = 17;
 
 /// An exact decimal below 10^20 with at most 17 digits after the point, without trailing zeros.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Decimal {
     coefficient: i128,
     scale: u32,

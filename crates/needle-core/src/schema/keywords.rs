@@ -81,6 +81,25 @@ const REFUSED: [&str; 20] = [
 /// Formats that need no rule of their own: OpenAPI's names for what `type` already says.
 pub(crate) const SILENT_FORMATS: [&str; 3] = ["float", "double", "password"];
 
+/// The range of a format that names a machine's integer.
+pub(crate) fn integer_format(name: &str) -> Option<(i128, i128)> {
+    let (signed, bits) = match name {
+        "int8" => (true, 8),
+        "int16" => (true, 16),
+        "int32" => (true, 32),
+        "int64" | "int" => (true, 64),
+        "uint8" => (false, 8),
+        "uint16" => (false, 16),
+        "uint32" => (false, 32),
+        "uint64" | "uint" => (false, 64),
+        _ => return None,
+    };
+    Some(match signed {
+        true => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        false => (0, (1 << bits) - 1),
+    })
+}
+
 /// What becomes of a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Treatment {

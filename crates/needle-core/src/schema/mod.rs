@@ -8,10 +8,10 @@
 //! | `type` (also a list), `enum`, `const`, `nullable` | in full; a schema without `type` takes the types its other keywords speak of |
 //! | `minimum`, `maximum`, `exclusive…` (also draft 4's booleans), `multipleOf` | exact decimal arithmetic |
 //! | `minLength`, `maxLength`, `pattern`, `format` | together, as an intersection; patterns are ECMA-262 and unanchored |
-//! | `format` | date, time, date-time, duration, email, hostname, ipv4, ipv6, uuid, uri; int32, int64, float, double, password of OpenAPI |
+//! | `format` | date, time, date-time, duration, email, hostname, ipv4, ipv6, uuid, uri; of OpenAPI and Rust int8 to uint64, float, double, password |
 //! | `properties`, `required`, `additionalProperties`, `minProperties`, `maxProperties` | keys appear in declared order, then others |
 //! | `propertyNames` | a finite set of names only |
-//! | `items`, `prefixItems`, `minItems`, `maxItems`, `uniqueItems` | `uniqueItems` for finite sets of values |
+//! | `items`, `prefixItems`, `minItems`, `maxItems`, `uniqueItems` | `uniqueItems` over at most 64 known values |
 //! | `anyOf`, `allOf` | union; merged |
 //! | `oneOf` | where the branches provably exclude each other, or are all finite |
 //! | `$ref`, `$defs`, `definitions` | pointers inside the schema; recursion up to [`RECURSION_LIMIT`] |
@@ -21,7 +21,9 @@
 //! - An object that declares `properties` and says nothing of `additionalProperties` takes no other key. One that declares
 //!   no properties at all takes any, except the parameters of a tool, which are then empty.
 //! - Numbers that carry a bound are written without an exponent, with at most 20 digits before the point and as many
-//!   after it as a double can tell apart; free ones have at most 36 digits on either side.
+//!   after it as a double can tell apart, and those with `multipleOf` have at most 15 digits in all; free ones have at
+//!   most 36 digits on either side of the point.
+//! - Formats admit what the last check admits and a little less: no leap seconds, no host names with a double hyphen.
 //! - Values under no constraint nest at most [`FREE_DEPTH`] deep, and their keys carry no escapes.
 
 mod build;

@@ -40,7 +40,7 @@ pub(crate) enum Never {
 }
 
 /// Constraints on a string. Lengths count Unicode scalar values.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Text {
     pub(crate) shortest: u32,
     pub(crate) longest: Option<u32>,
@@ -48,7 +48,7 @@ pub(crate) struct Text {
 }
 
 /// One rule on the whole of a string.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Format {
     Date,
     Time,
@@ -63,7 +63,7 @@ pub(crate) enum Format {
 }
 
 /// One rule on a string.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TextRule {
     /// An ECMA-262 pattern, not anchored.
     Pattern(String),
@@ -101,14 +101,14 @@ impl Format {
 }
 
 /// One end of a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Bound {
     pub(crate) value: Decimal,
     pub(crate) inclusive: bool,
 }
 
 /// Constraints on a number.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Number {
     pub(crate) whole: bool,
     pub(crate) low: Option<Bound>,

@@ -159,11 +159,11 @@ impl Pass {
             };
             out.insert(key.clone(), new);
         }
-        if let Some(rest) = out.shift_remove("additionalItems") {
-            if out.contains_key("prefixItems") {
-                let rest = self.schema(&rest, &format!("{at}[]"))?;
-                out.insert("items".into(), rest);
-            }
+        if let Some(rest) = out.shift_remove("additionalItems")
+            && out.contains_key("prefixItems")
+        {
+            let rest = self.schema(&rest, &format!("{at}[]"))?;
+            out.insert("items".into(), rest);
         }
         self.lift(&mut out, lifted, at)?;
         exclusive_flags(&mut out, at)?;
@@ -284,10 +284,11 @@ fn nullable(out: Map<String, Value>) -> Map<String, Value> {
         Some(kind @ Value::String(_)) if *kind != "null" => *kind = json!([kind, "null"]),
         _ => {}
     }
-    if let Some(Value::Array(values)) = out.get_mut("enum") {
-        if !values.is_empty() && !values.contains(&Value::Null) {
-            values.push(Value::Null);
-        }
+    if let Some(Value::Array(values)) = out.get_mut("enum")
+        && !values.is_empty()
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
     }
     out
 }

@@ -65,6 +65,7 @@ pub(super) fn tool(value: &Value, position: usize) -> Result<Tool> {
         json: Value::Object(inner.clone()),
         parameters: inner.get("parameters").cloned().unwrap_or_else(|| json!({})),
         name,
+        built: None,
         handler: None,
         mistake: None,
         warnings,

@@ -12,11 +12,11 @@ use crate::{
     checkpoint::Checkpoint,
     device::{DeviceSpec, Selected},
     error::{Error, Result},
-    grammar::{Markers, Token, TokenKind, Vocabulary},
+    grammar::Vocabulary,
     json,
     model::Model,
     prompt,
-    tokenizer::{PieceKind, Tokenizer},
+    tokenizer::Tokenizer,
     weights::Weight,
 };
 
@@ -132,7 +132,7 @@ impl Engine {
         if let Some(vocabulary) = self.vocabulary.get() {
             return Ok(vocabulary);
         }
-        let made = vocabulary(&self.tokenizer)?;
+        let made = Vocabulary::of(&self.tokenizer)?;
         Ok(self.vocabulary.get_or_init(|| made))
     }
 }
@@ -158,26 +158,4 @@ fn fingerprint(checkpoint: &Checkpoint) -> String {
         take(&bytes[..bytes.len().min(SAMPLE)]);
     }
     format!("{hash:016x}")
-}
-
-fn vocabulary(tokenizer: &Tokenizer) -> Result<Vocabulary> {
-    let kind = |id: usize| match tokenizer.kind(id as u32) {
-        Some(PieceKind::Normal) => TokenKind::Normal,
-        Some(PieceKind::Byte) => TokenKind::Byte,
-        Some(PieceKind::UserDefined) => TokenKind::Marker,
-        Some(PieceKind::Control) => TokenKind::Control,
-        Some(PieceKind::Unknown) | None => TokenKind::Unknown,
-    };
-    let bytes = tokenizer.token_bytes().into_iter().enumerate();
-    let tokens = bytes.map(|(id, bytes)| Token { bytes, kind: kind(id) }).collect();
-    let marker = |text: &str| tokenizer.id(text);
-    let needed =
-        |text: &str| marker(text).ok_or_else(|| Error::Tokenizer(format!("the vocabulary has no piece {text}")));
-    let markers = Markers {
-        think: marker(prompt::THINK_START).zip(marker(prompt::THINK_END)),
-        tool_call: (needed(prompt::TOOL_CALL_START)?, needed(prompt::TOOL_CALL_END)?),
-        im_end: marker(prompt::IM_END),
-        eos: tokenizer.eos_id(),
-    };
-    Vocabulary::new(tokens, markers)
 }

@@ -4,6 +4,10 @@
 //! which brings the library: the other tasks need not wait for candle.
 
 #[cfg(feature = "bench")]
+mod bfcl;
+#[cfg(feature = "bench")]
+mod grammar;
+#[cfg(feature = "bench")]
 mod startup;
 #[cfg(feature = "bench")]
 mod timing;
@@ -15,11 +19,27 @@ use anyhow::Result;
 type Bench = (&'static str, &'static str, fn(&[&str]) -> Result<()>);
 
 #[cfg(feature = "bench")]
-const BENCHES: &[Bench] = &[(
-    "startup",
-    "[ARG…] whole runs of `needle ARG…`, by default `needle --version`",
-    startup::run,
-)];
+const BENCHES: &[Bench] = &[
+    (
+        "bfcl",
+        "the grammar against every schema and answer of the Berkeley function-calling data (fetched from PyPI)",
+        |_| bfcl::run(&crate::cargo::root().join("target/bfcl")),
+    ),
+    (
+        "grammar",
+        "compiling 20 tools, a mask and a step a token, with 8,192 pieces",
+        |_| {
+            let model = std::fs::read(crate::cargo::root().join("tests/golden/gen2/tokenizer.model"))?;
+            let tokenizer = needle_core::Tokenizer::from_sentencepiece(&model)?;
+            grammar::run(&needle_core::grammar::Vocabulary::of(&tokenizer)?)
+        },
+    ),
+    (
+        "startup",
+        "[ARG…] whole runs of `needle ARG…`, by default `needle --version`",
+        startup::run,
+    ),
+];
 
 /// Runs the benchmark that `args` begins with; without arguments it prints the list.
 #[cfg(feature = "bench")]

@@ -117,7 +117,7 @@ impl Needle {
         let Some(tool) = self.tools.find(&call.name) else {
             return json!({ "error": format!("there is no tool {}", call.name) });
         };
-        let Some(handler) = tool.handler_of() else {
+        let Some(handler) = tool.callback() else {
             return json!({ "error": format!("tool {} has no handler", call.name) });
         };
         match handler(&call.arguments) {

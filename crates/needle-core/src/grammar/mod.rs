@@ -11,6 +11,7 @@
 //!
 //! The array of calls is matched by llguidance; markers, reasoning and the end by a small machine of our own.
 
+mod bridge;
 mod compile;
 mod forced;
 mod format;

@@ -1,5 +1,6 @@
 //! One binary for all acceptance tests, because candle links slowly.
 #![allow(missing_docs)]
 
+mod formats;
 mod golden;
 mod parity;

@@ -51,6 +51,9 @@ pub enum Error {
         /// The shape in the file.
         found: Vec<usize>,
     },
+    /// The codes, norms or levels of a packed matrix contradict each other.
+    #[error("packed matrix: {0}")]
+    Packed(String),
     /// A configuration field has an impossible value.
     #[error("config field {field}: {reason}")]
     Config {

@@ -1,0 +1,3 @@
+//! Reading and writing of weights: quantised numbers, archives, float checkpoints, pickles, adapters, damaged files.
+
+mod quant;

@@ -240,6 +240,9 @@ pub(super) fn worst_difference(found: &[f32], expected: &[f32]) -> f32 {
     assert_eq!(found.len(), expected.len());
     assert!(found.iter().all(|value| value.is_finite()));
     let largest = expected.iter().fold(1.0, |most: f32, value| most.max(value.abs()));
-    let worst = found.iter().zip(expected).fold(0.0, |most: f32, (a, b)| most.max((a - b).abs()));
+    let worst = found
+        .iter()
+        .zip(expected)
+        .fold(0.0, |most: f32, (a, b)| most.max((a - b).abs()));
     worst / largest
 }

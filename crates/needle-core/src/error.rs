@@ -128,6 +128,20 @@ impl Error {
         }
     }
 
+    /// The same fault, said of a file.
+    pub(crate) fn in_file(self, path: &Path) -> Self {
+        match self {
+            Self::MissingTensor { name } => Self::tensor(path, name, "missing"),
+            Self::Shape { name, expected, found } => {
+                Self::tensor(path, name, format!("expected shape {expected:?}, found {found:?}"))
+            }
+            error @ (Self::Config { .. } | Self::Packed(_) | Self::Unsupported(_)) => {
+                Self::format(path, error.to_string())
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn config(field: &'static str, reason: impl Into<String>) -> Self {
         Self::Config {
             field,

@@ -19,12 +19,25 @@
 //! engrams.{s}.key_proj | value_proj            [D, D]
 //! engrams.{s}.taps                             [4, D]
 //! final_norm                                   [D]
-//! heads.contrastive.probes                     [P, D]
-//! heads.contrastive.proj                       [width, P·D]
+//! heads.contrastive.probes | proj | bias?      [P, D] | [width, P·D] | [width]
 //! heads.confidence.probes | proj | bias        [P, D] | [1, P·D] | [1]
 //! ```
-//! Generation 3 adds names of the same pattern (`layers.{l}.hadamard_mlp.w1a`, `heads.embedding.gain`, …). Tensors that
-//! only training uses keep their place under `mtp.…` and `heads.contrastive.log_temp`.
+//! Generation 3 has besides, with `m = a·b` the Monarch factors, `k` probes a row and `q` queries of a head:
+//!
+//! ```text
+//! layers.{l}.self_attn.q_taps | k_taps | v_taps         [taps, out]   (only where the configuration has taps)
+//! layers.{l}.hadamard_mlp.b2 | d4              [m]
+//! layers.{l}.hadamard_mlp.w1a | w2a | w3a      [a, a]
+//! layers.{l}.hadamard_mlp.w1b | w2b | w3b      [b, b]
+//! layers.{l}.hadamard_mlp.cond_v | cond_u      [D, 8] | [8, m]
+//! hadamard_mlp.p1 | p2                         [m]           (archives; otherwise they follow from the configuration)
+//! heads.{embedding, confidence, router}.probes | query  [(L+1)·k, D] | [q, D]
+//! heads.{…}.gain | row_bias                    [L+1, k] | [q, L+1, k]
+//! heads.{…}.proj | bias                        [width, q·D] | [width]   (heads.embedding.bias only in archives)
+//! heads.router.calibration?                    [3]
+//! ```
+//! `?` marks what may be absent. Tensors that only training uses keep their place under `mtp.block.…` (as a layer),
+//! `mtp.combine` `[D, 2·D]`, `mtp.emb_norm`, `mtp.final_norm`, and `heads.{contrastive, embedding}.log_temp | pair_bias` `[]`.
 
 use std::{collections::BTreeMap, fmt, fs::File, ops::Range, path::Path, sync::Arc};
 
@@ -116,7 +129,7 @@ pub enum Order {
 pub struct Dense {
     /// The values.
     pub bytes: Bytes,
-    /// `F32`, `F16` or `BF16`.
+    /// `F32`, `F16`, `BF16` or `F64`.
     pub dtype: DType,
     /// The logical shape.
     pub shape: Vec<usize>,
@@ -136,16 +149,19 @@ impl Dense {
         }
     }
 
-    fn to_tensor(&self, dtype: DType, device: &Device) -> Result<Tensor> {
+    /// The values as a contiguous tensor of the logical shape.
+    ///
+    /// # Errors
+    /// [`Error::Candle`] when the bytes do not hold the shape or the device refuses.
+    pub fn to_tensor(&self, dtype: DType, device: &Device) -> Result<Tensor> {
         let mut stored = self.shape.clone();
-        let rank = stored.len();
-        if self.order == Order::Transposed {
-            stored.swap(rank - 2, rank - 1);
+        if let (Order::Transposed, [.., rows, cols]) = (self.order, &mut stored[..]) {
+            std::mem::swap(rows, cols);
         }
         let tensor = Tensor::from_raw_buffer(&self.bytes, self.dtype, &stored, &Device::Cpu)?.to_dtype(dtype)?;
         let tensor = match self.order {
-            Order::RowMajor => tensor,
-            Order::Transposed => tensor.transpose(rank - 2, rank - 1)?.contiguous()?,
+            Order::Transposed if stored.len() > 1 => tensor.t()?.contiguous()?,
+            _ => tensor,
         };
         Ok(tensor.to_device(device)?)
     }
@@ -226,6 +242,16 @@ impl Weights {
     /// Whether a tensor of this name is here.
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
+    }
+
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no tensors.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Names and tensors in alphabetical order.

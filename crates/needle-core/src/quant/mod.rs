@@ -17,3 +17,4 @@ pub use codebook::{CodeWidth, levels};
 pub use hadamard::walsh_hadamard;
 pub use pack::pack;
 pub use packed::Packed;
+pub(crate) use packed::sizes as packed_sizes;

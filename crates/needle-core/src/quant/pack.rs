@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::{CodeWidth, Packed, codebook::levels, hadamard::walsh_hadamard, packed::sizes};
+use super::{CodeWidth, Packed, codebook::levels, packed::sizes};
 use crate::{
     error::{Error, Result},
     weights::Bytes,
@@ -26,12 +26,11 @@ pub fn pack(values: &[f32], shape: (usize, usize), group: usize, width: CodeWidt
     let levels = levels(width, group);
     let mut codes = Vec::with_capacity(code_bytes);
     let mut norms = Vec::with_capacity(norm_bytes);
+    let matrix = walsh_matrix(group);
     let mut rotated = vec![0.0; group];
     for (row, values) in values.chunks_exact(cols).enumerate() {
         for (index, values) in values.chunks(group).enumerate() {
-            rotated.fill(0.0);
-            rotated[..values.len()].copy_from_slice(values);
-            walsh_hadamard(&mut rotated);
+            rotate(values, &matrix, &mut rotated);
             let norm = rotated.iter().map(|value| value * value).sum::<f32>().sqrt();
             let stored = f16::from_f32(norm);
             if !stored.is_finite() {
@@ -49,6 +48,30 @@ pub fn pack(values: &[f32], shape: (usize, usize), group: usize, width: CodeWidt
         }
     }
     Packed::new(shape, group, width, &levels, Bytes::new(codes), Bytes::new(norms))
+}
+
+/// `x·H` as a matrix product, summed in the order of `x`. Butterflies would be faster, but where values cancel to nearly
+/// zero they leave another remainder, and binary codes then differ from those of the published quantiser.
+fn rotate(x: &[f32], matrix: &[f32], rotated: &mut [f32]) {
+    rotated.fill(0.0);
+    for (&x, row) in x.iter().zip(matrix.chunks_exact(rotated.len())) {
+        for (sum, &entry) in rotated.iter_mut().zip(row) {
+            *sum += x * entry;
+        }
+    }
+}
+
+/// `H[k][j] = ±1/sqrt(size)`, negative where `k` and `j` share an odd number of bits.
+fn walsh_matrix(size: usize) -> Vec<f32> {
+    let entry = (1.0 / (size as f64).sqrt()) as f32;
+    let sign = |k: usize, j: usize| {
+        if (k & j).count_ones().is_multiple_of(2) {
+            entry
+        } else {
+            -entry
+        }
+    };
+    (0..size).flat_map(|k| (0..size).map(move |j| sign(k, j))).collect()
 }
 
 /// The place of the level nearest to `value`; of two equally near the lower one.

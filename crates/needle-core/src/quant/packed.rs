@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Sizes of a group that are accepted: powers of two, whole bytes at every width.
-const GROUPS: Range<usize> = 8..4097;
+const GROUPS: Range<usize> = 8..1025;
 
 /// The largest finite float16; as bits, every greater number is infinite, not a number, or negative.
 const F16_MAX_BITS: u16 = 0x7BFF;

@@ -1,0 +1,127 @@
+//! Files ⇄ configuration and weights. What a file is, its content says, never its name.
+//!
+//! | content | read by | written by |
+//! | --- | --- | --- |
+//! | `.cact` archive of generation 2 or 3 | [`cact`] | – |
+//! | float checkpoint, safetensors | [`safetensors`], [`float`], [`tree`] | [`save`] |
+//! | float checkpoint, Python pickle | [`pickle`], [`float`], [`tree`] | – |
+//! | adapter, safetensors or pickle | [`adapter`] | – |
+//!
+//! Readers map the file and slice it; a tensor is widened when the model asks for it. Before anything is allocated, the
+//! sizes that a file states are compared with the file's own.
+
+mod adapter;
+mod cact;
+mod float;
+mod info;
+mod layout;
+mod pickle;
+mod python_json;
+mod safetensors;
+mod save;
+mod tree;
+mod values;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+pub use adapter::Adapter;
+pub use info::{Encoding, FormatInfo, FormatKind, Record};
+
+use crate::{
+    config::Config,
+    error::{Error, Result},
+    weights::{Bytes, Weights},
+};
+
+/// A model as a file holds it.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    /// The geometry.
+    pub config: Config,
+    /// The tensors, where they lie in the file.
+    pub weights: Weights,
+    /// An archive's tokenizer as it is stored; absent in float checkpoints and some archives.
+    pub tokenizer_blob: Option<Bytes>,
+    /// What the file says of itself.
+    pub format: FormatInfo,
+    /// Text metadata of a safetensors file besides what has a field here.
+    pub metadata: BTreeMap<String, String>,
+    /// Where it came from.
+    pub path: PathBuf,
+}
+
+impl Checkpoint {
+    /// Opens a checkpoint or archive. The file is mapped, so it may be deleted or replaced afterwards (not shortened).
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be read, [`Error::Format`] or [`Error::Tensor`] when it is damaged or no
+    /// checkpoint.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::from_bytes(Bytes::map(path)?, path)
+    }
+
+    /// Reads a checkpoint or archive that lies in memory; errors call it `label`.
+    ///
+    /// # Errors
+    /// [`Error::Format`] or [`Error::Tensor`] when it is damaged or no checkpoint.
+    pub fn from_bytes(bytes: Bytes, label: &Path) -> Result<Self> {
+        match Container::of(&bytes, label)? {
+            Container::Cact => cact::read(bytes, label),
+            Container::Safetensors => float::read_safetensors(bytes, label),
+            Container::Pickle => float::read_pickle(bytes, label),
+        }
+    }
+
+    /// Writes a float checkpoint in the reference's layout: a file that was read from a float checkpoint keeps the bytes of
+    /// every tensor, packed matrices of an archive are widened to float32. The tokenizer has no place in this layout and
+    /// stays behind. The file appears at `path` only when it is complete.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be written, [`Error::Tensor`] when a tensor is missing, of another shape than the
+    /// configuration asks for, or without a place in the layout.
+    pub fn save_safetensors(&self, path: &Path) -> Result<()> {
+        save::write(self, path)
+    }
+}
+
+/// What a file is.
+enum Container {
+    Cact,
+    Safetensors,
+    Pickle,
+}
+
+impl Container {
+    fn of(bytes: &[u8], file: &Path) -> Result<Self> {
+        if cact::is_it(bytes) {
+            Ok(Self::Cact)
+        } else if safetensors::is_it(bytes) {
+            Ok(Self::Safetensors)
+        } else if pickle::is_it(bytes) {
+            Ok(Self::Pickle)
+        } else {
+            Err(Error::format(file, unknown(bytes)))
+        }
+    }
+}
+
+fn unknown(bytes: &[u8]) -> String {
+    if let Some(reason) = cact::near_miss(bytes) {
+        return reason;
+    }
+    let found = match bytes {
+        [] => "an empty file".into(),
+        [b'P', b'K', 3, 4, ..] => "a zip archive, perhaps of PyTorch".into(),
+        [b'G', b'G', b'U', b'F', ..] => "a GGUF file".into(),
+        [b'v', b'e', b'r', b's', b'i', b'o', b'n', b' ', ..] => "a Git LFS pointer: fetch the file itself".into(),
+        [b'<', ..] => "a web page, not the file it was to be".into(),
+        _ => format!(
+            "a file that begins with the bytes {:02x?}",
+            &bytes[..bytes.len().min(4)]
+        ),
+    };
+    format!("found {found}; expected a .cact archive, a safetensors checkpoint or a pickle")
+}

@@ -8,6 +8,7 @@
 pub mod agent;
 pub mod checkpoint;
 pub mod config;
+pub mod cpu;
 pub mod decode;
 pub mod device;
 pub mod engine;

@@ -1,0 +1,81 @@
+//! The engine for the CPU: decoding and prefill from packed weights, without tensors.
+//!
+//! It computes what [`crate::model`] defines, which stays the oracle; [`layer`] reads as the equations do.
+//!
+//! - Weights keep their 2 to 4 bits. Their words are put in the order in which the kernels read them, once at load
+//!   ([`matrix`]); activations are rotated once for all matrices that read them ([`prepared`]).
+//! - A result never depends on how the positions were cut into passes, on the other sequences of a batch, or on the number
+//!   of threads: every sum runs in one fixed order.
+//! - Kernels are chosen at run time ([`simd`]).
+
+mod attention;
+mod cache;
+mod columns;
+mod crew;
+mod desk;
+mod engram;
+mod floats;
+mod hadamard;
+mod heads;
+mod hyper;
+mod layer;
+mod levels;
+mod loader;
+mod matrix;
+mod memory;
+mod model;
+mod pass;
+mod prepared;
+mod product;
+mod rows;
+mod simd;
+mod stack;
+mod state;
+mod vector;
+
+pub use cache::CachePrecision;
+pub use heads::ProbeHead;
+pub use model::CpuModel;
+pub use simd::Isa;
+pub use state::{CpuMark, CpuState, decode_batch};
+
+/// How products of packed weights are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numerics {
+    /// In float32.
+    #[default]
+    Exact,
+    /// Activations and levels in 16 bits, sums in 32-bit integers.
+    Fast,
+}
+
+/// How many threads share a pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Threads {
+    /// As many as prove fastest, at most one a core.
+    #[default]
+    Measured,
+    /// This many, at least one.
+    Exactly(usize),
+}
+
+/// How a model computes.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuOptions {
+    /// The instruction set.
+    pub isa: Isa,
+    /// The numerics of packed weights.
+    pub numerics: Numerics,
+    /// The threads.
+    pub threads: Threads,
+}
+
+impl Default for CpuOptions {
+    fn default() -> Self {
+        Self {
+            isa: Isa::detect(),
+            numerics: Numerics::default(),
+            threads: Threads::default(),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! One sequence on the engine.
+
+use std::{
+    borrow::{Borrow, BorrowMut},
+    sync::Arc,
+};
+
+use super::{
+    cache::CachePrecision,
+    heads::{Pooling, ProbeHead},
+    memory::{EngramMemory, Memory},
+    model::CpuModel,
+    pass::{DESK_TOKENS, Work},
+};
+use crate::{
+    error::{Error, Result},
+    model::Window,
+};
+
+/// A sequence that grows token by token, with all its buffers. `Send`, one thread at a time.
+#[derive(Debug)]
+pub struct CpuState {
+    model: Arc<CpuModel>,
+    memory: Memory,
+    work: Work,
+    /// `[V]`, after the last token.
+    logits: Vec<f32>,
+}
+
+/// A place in a sequence to come back to.
+#[derive(Clone, Debug)]
+pub struct CpuMark {
+    position: usize,
+    engram: EngramMemory,
+    pooling: Option<Pooling>,
+}
+
+impl CpuMark {
+    /// Tokens before it.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+}
+
+impl CpuState {
+    /// An empty sequence that keeps the last `window.size` positions and the first `window.sinks`. All memory it will need is
+    /// set aside here; the system hands out the pages as they are used.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a window of nothing.
+    pub fn new(model: &Arc<CpuModel>, window: Window) -> Result<Self> {
+        Self::with_precision(model, window, CachePrecision::Float)
+    }
+
+    /// The same with keys and values stored in another precision.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a window of nothing.
+    pub fn with_precision(model: &Arc<CpuModel>, window: Window, precision: CachePrecision) -> Result<Self> {
+        if window.size == 0 {
+            return Err(Error::Unsupported("a window keeps at least one position".into()));
+        }
+        let memory = Memory::new(model, window, precision);
+        Ok(Self {
+            work: Work::new(model, memory.cache.blocks()),
+            memory,
+            logits: vec![0.0; model.config().vocab_size],
+            model: model.clone(),
+        })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Arc<CpuModel> {
+        &self.model
+    }
+
+    /// Tokens taken so far.
+    pub fn position(&self) -> usize {
+        self.memory.cache.position()
+    }
+
+    /// What is kept of the past.
+    pub fn window(&self) -> Window {
+        self.memory.cache.window()
+    }
+
+    /// Logits `[V]` after the last token taken by [`CpuState::extend`] or [`decode_batch`].
+    pub fn logits(&self) -> &[f32] {
+        &self.logits
+    }
+
+    /// Takes tokens and returns the logits `[V]` after the last of them.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for no tokens or an id outside the vocabulary; nothing is taken then.
+    pub fn extend(&mut self, tokens: &[u32]) -> Result<&[f32]> {
+        expect_tokens(&self.model, tokens)?;
+        let logits = &mut self.logits;
+        take(&self.model, &mut self.memory, &mut self.work, tokens, Wanted::Last, |_, row| {
+            logits.copy_from_slice(row);
+        });
+        Ok(&self.logits)
+    }
+
+    /// Takes tokens and hands out the logits `[V]` after each of them, with the token's place in `tokens`.
+    ///
+    /// # Errors
+    /// As [`CpuState::extend`].
+    pub fn extend_all(&mut self, tokens: &[u32], each: impl FnMut(usize, &[f32])) -> Result<()> {
+        expect_tokens(&self.model, tokens)?;
+        take(&self.model, &mut self.memory, &mut self.work, tokens, Wanted::All, each);
+        Ok(())
+    }
+
+    /// Takes tokens without asking for logits.
+    ///
+    /// # Errors
+    /// As [`CpuState::extend`].
+    pub fn absorb(&mut self, tokens: &[u32]) -> Result<()> {
+        expect_tokens(&self.model, tokens)?;
+        take(&self.model, &mut self.memory, &mut self.work, tokens, Wanted::None, |_, _| {});
+        Ok(())
+    }
+
+    /// From now on pools what a probe head reads, forgetting what was pooled before.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] when the weights have no such head.
+    pub fn watch(&mut self, head: ProbeHead) -> Result<()> {
+        let Some(probes) = self.model.head(head) else {
+            return Err(Error::Unsupported(format!("the weights have no {head:?} head")));
+        };
+        self.memory.pooling = Some(probes.pooling(head));
+        Ok(())
+    }
+
+    /// What the watched head makes of all tokens taken since [`CpuState::watch`]: a logit, or a vector of length 1; `None`
+    /// where none is watched or nothing was taken.
+    pub fn verdict(&self) -> Option<Vec<f32>> {
+        let pooling = self.memory.pooling.as_ref()?;
+        self.model.head(pooling.head)?.read(self.model.isa, pooling)
+    }
+
+    /// A place to come back to with [`CpuState::rewind`].
+    pub fn mark(&self) -> CpuMark {
+        CpuMark {
+            position: self.position(),
+            engram: self.memory.engram.clone(),
+            pooling: self.memory.pooling.clone(),
+        }
+    }
+
+    /// Forgets what came after a mark of this sequence. [`CpuState::logits`] stay as they are.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] when the window has moved past what the mark saw.
+    pub fn rewind(&mut self, mark: &CpuMark) -> Result<()> {
+        if !self.memory.cache.can_rewind(mark.position) {
+            let (to, from) = (mark.position, self.position());
+            return Err(Error::Unsupported(format!(
+                "the window has moved: position {to} cannot be restored from {from}"
+            )));
+        }
+        self.memory.cache.rewind(mark.position);
+        self.memory.engram.clone_from(&mark.engram);
+        self.memory.pooling.clone_from(&mark.pooling);
+        Ok(())
+    }
+
+    /// A copy that goes its own way.
+    pub fn fork(&self) -> Self {
+        Self {
+            model: self.model.clone(),
+            memory: self.memory.clone(),
+            work: Work::new(&self.model, self.memory.cache.blocks()),
+            logits: self.logits.clone(),
+        }
+    }
+}
+
+/// Several sequences of one model take one token each; the weights are read once for all. The logits are then in each
+/// state's [`CpuState::logits`], equal to the last bit to those of single steps.
+///
+/// # Errors
+/// [`Error::Unsupported`] when the states are not of one model, their number is not that of the tokens, or an id is outside
+/// the vocabulary; nothing is taken then.
+pub fn decode_batch(states: &mut [&mut CpuState], tokens: &[u32]) -> Result<()> {
+    if states.len() != tokens.len() {
+        let (states, tokens) = (states.len(), tokens.len());
+        return Err(Error::Unsupported(format!("{states} states cannot take {tokens} tokens")));
+    }
+    let Some(first) = states.first() else { return Ok(()) };
+    let model = first.model.clone();
+    if states.iter().any(|state| !Arc::ptr_eq(&state.model, &model)) {
+        return Err(Error::Unsupported("the states of a batch must share one model".into()));
+    }
+    expect_tokens(&model, tokens)?;
+    let hands = model.crew.hands(model.crew.size());
+    let most = hands.count() * DESK_TOKENS;
+    let blocks = states.iter().map(|state| state.memory.cache.blocks()).max().unwrap_or(0);
+    for (states, tokens) in states.chunks_mut(most).zip(tokens.chunks(most)) {
+        // The first state's buffers serve all; it gets them back below.
+        let mut work = std::mem::take(&mut states[0].work);
+        work.widen(blocks);
+        work.run(&model, &hands, states, tokens, tokens.iter().map(|_| 1));
+        work.logits(&model, &hands, 0..tokens.len(), |i, row| states[i].logits.copy_from_slice(row));
+        states[0].work = work;
+    }
+    Ok(())
+}
+
+/// Of which tokens logits are asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    None,
+    Last,
+    All,
+}
+
+fn take(
+    model: &CpuModel,
+    memory: &mut Memory,
+    work: &mut Work,
+    tokens: &[u32],
+    wanted: Wanted,
+    mut each: impl FnMut(usize, &[f32]),
+) {
+    let hands = model.crew.hands(model.crew.size());
+    let mut taken = 0;
+    while taken < tokens.len() {
+        let room = memory.cache.room().min(hands.count() * DESK_TOKENS);
+        let part = &tokens[taken..tokens.len().min(taken + room)];
+        work.run(model, &hands, &mut [&mut *memory], part, std::iter::once(part.len()));
+        let last = taken + part.len() == tokens.len();
+        match wanted {
+            Wanted::Last if last => {
+                let at = part.len() - 1;
+                work.logits(model, &hands, at..at + 1, |_, row| each(tokens.len() - 1, row));
+            }
+            Wanted::All => work.logits(model, &hands, 0..part.len(), |i, row| each(taken + i, row)),
+            _ => {}
+        }
+        taken += part.len();
+    }
+}
+
+fn expect_tokens(model: &CpuModel, tokens: &[u32]) -> Result<()> {
+    if tokens.is_empty() {
+        return Err(Error::Unsupported("the model needs at least one token".into()));
+    }
+    let vocabulary = model.config().vocab_size;
+    match tokens.iter().find(|&&id| id as usize >= vocabulary) {
+        Some(id) => Err(Error::Unsupported(format!(
+            "token id {id} is outside the vocabulary of {vocabulary}"
+        ))),
+        None => Ok(()),
+    }
+}
+
+impl Borrow<Memory> for &mut CpuState {
+    fn borrow(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+impl BorrowMut<Memory> for &mut CpuState {
+    fn borrow_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+}

@@ -18,13 +18,13 @@ use crate::golden;
 /// The demo model, opened once for all tests.
 fn demo() -> &'static Arc<Engine> {
     static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
-    ENGINE.get_or_init(|| Engine::demo(DeviceSpec::Cpu, None).unwrap())
+    ENGINE.get_or_init(|| Engine::demo(DeviceSpec::Cpu).unwrap())
 }
 
 /// A random model with a real tokenizer, a confidence head and a contrastive head.
 fn random() -> &'static Arc<Engine> {
     static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
-    ENGINE.get_or_init(|| Engine::open(&golden::path("gen2/cact/tok64_w4.cact"), DeviceSpec::Cpu, None).unwrap())
+    ENGINE.get_or_init(|| Engine::open(&golden::path("gen2/cact/tok64_w4.cact"), DeviceSpec::Cpu).unwrap())
 }
 
 fn thermostat() -> Tool {

@@ -61,6 +61,10 @@ pub(crate) struct ModelArgs {
     #[arg(long, value_parser = ["f32", "f16", "bf16"])]
     pub(crate) dtype: Option<String>,
 
+    /// Threads on the CPU [default: as many as prove fastest, at most one a core]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+
     /// Say nothing on stderr but errors
     #[arg(long, short)]
     pub(crate) quiet: bool,

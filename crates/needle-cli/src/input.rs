@@ -7,7 +7,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use needle_core::{Checkpoint, Engine, Generation, Needle, NeedleBuilder, Tokenizer, ToolSet, parse_dtype};
+use needle_core::{
+    Checkpoint, Engine, EngineOptions, Generation, Needle, NeedleBuilder, Tokenizer, ToolSet,
+    cpu::{CpuOptions, Threads},
+    parse_dtype,
+};
 
 use crate::{
     args::{DecodeArgs, ModelArgs, ToolArgs},
@@ -48,13 +52,23 @@ pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
     };
     let checkpoint = checkpoint(args.model.as_deref(), &progress)?;
     let dtype = args.dtype.as_deref().map(parse_dtype).transpose()?;
+    let threads = args.threads.map_or(Threads::Measured, Threads::Exactly);
+    let cpu = CpuOptions {
+        threads,
+        ..CpuOptions::default()
+    };
+    let options = EngineOptions {
+        device: args.device,
+        dtype,
+        cpu,
+    };
     let engine = match &args.tokenizer {
         Some(path) => {
             let bytes = fs::read(path).with_context(|| path.display().to_string())?;
             let tokenizer = Tokenizer::from_sentencepiece(&bytes).with_context(|| path.display().to_string())?;
-            Engine::with_tokenizer(&checkpoint, tokenizer, args.device, dtype)?
+            Engine::with_tokenizer(&checkpoint, tokenizer, options)?
         }
-        None => Engine::new(&checkpoint, args.device, dtype)?,
+        None => Engine::new(&checkpoint, options)?,
     };
     if !args.quiet {
         let device = engine.device();
@@ -63,7 +77,7 @@ pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
             .as_ref()
             .map(|notice| format!(" ({notice})"))
             .unwrap_or_default();
-        eprintln!("device: {} {}{why}", device.name, engine.model().dtype().as_str());
+        eprintln!("device: {} {}{why}", device.name, engine.runner().dtype().as_str());
     }
     Ok(engine)
 }

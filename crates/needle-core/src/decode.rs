@@ -210,7 +210,7 @@ fn decode(
 ) -> Result<Generated> {
     let mut processor = options.sampling.processor()?;
     let limit = match options.overflow {
-        Overflow::Stop => session.window().capacity().min(session.model().config().max_seq_len),
+        Overflow::Stop => session.window().capacity().min(session.config().max_seq_len),
         Overflow::Slide => usize::MAX,
     };
     let tokens = session.position() + prompt.len();

@@ -10,12 +10,12 @@ use candle_core::DType;
 
 use crate::{
     checkpoint::Checkpoint,
+    cpu::CpuOptions,
     device::{DeviceSpec, Selected},
     error::{Error, Result},
     grammar::Vocabulary,
-    json,
-    model::Model,
-    prompt,
+    json, prompt,
+    runner::Runner,
     tokenizer::Tokenizer,
     weights::Weight,
 };
@@ -23,7 +23,7 @@ use crate::{
 /// Immutable and `Send + Sync`; hand out clones of its `Arc`.
 #[derive(Debug)]
 pub struct Engine {
-    model: Arc<Model>,
+    runner: Runner,
     tokenizer: Tokenizer,
     vocabulary: OnceLock<Vocabulary>,
     device: Selected,
@@ -31,31 +31,50 @@ pub struct Engine {
     fingerprint: String,
 }
 
+/// Where and how an engine computes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EngineOptions {
+    /// The device; the best there is by default.
+    pub device: DeviceSpec,
+    /// The type to compute in; the device's own by default.
+    pub dtype: Option<DType>,
+    /// Threads, numerics and instruction set on the CPU in float32.
+    pub cpu: CpuOptions,
+}
+
+impl From<DeviceSpec> for EngineOptions {
+    fn from(device: DeviceSpec) -> Self {
+        Self {
+            device,
+            ..Self::default()
+        }
+    }
+}
+
 impl Engine {
-    /// Opens a model file on a device; the type to compute in is the device's own unless one is named.
+    /// Opens a model file on a device.
     ///
     /// # Errors
-    /// Whatever [`Checkpoint::open`], [`DeviceSpec::open`] and [`Model::load`] refuse, and [`Error::Tokenizer`] for a file
+    /// Whatever [`Checkpoint::open`], [`DeviceSpec::open`] and [`Runner::load`] refuse, and [`Error::Tokenizer`] for a file
     /// without a tokenizer.
-    pub fn open(path: &Path, device: DeviceSpec, dtype: Option<DType>) -> Result<Arc<Self>> {
-        Self::new(&Checkpoint::open(path)?, device, dtype)
+    pub fn open(path: &Path, options: impl Into<EngineOptions>) -> Result<Arc<Self>> {
+        Self::new(&Checkpoint::open(path)?, options)
     }
 
     /// The small model that is part of the library: it shows that the program works, offline, and knows little.
     ///
     /// # Errors
     /// As [`Engine::open`].
-    pub fn demo(device: DeviceSpec, dtype: Option<DType>) -> Result<Arc<Self>> {
-        Self::new(&Checkpoint::demo()?, device, dtype)
+    pub fn demo(options: impl Into<EngineOptions>) -> Result<Arc<Self>> {
+        Self::new(&Checkpoint::demo()?, options)
     }
 
     /// Places an open checkpoint, which must carry a tokenizer, on a device.
     ///
     /// # Errors
     /// As [`Engine::open`].
-    pub fn new(checkpoint: &Checkpoint, device: DeviceSpec, dtype: Option<DType>) -> Result<Arc<Self>> {
-        let tokenizer = checkpoint.tokenizer()?;
-        Self::with_tokenizer(checkpoint, tokenizer, device, dtype)
+    pub fn new(checkpoint: &Checkpoint, options: impl Into<EngineOptions>) -> Result<Arc<Self>> {
+        Self::with_tokenizer(checkpoint, checkpoint.tokenizer()?, options)
     }
 
     /// The same with a tokenizer from elsewhere, for float checkpoints, which carry none.
@@ -65,8 +84,7 @@ impl Engine {
     pub fn with_tokenizer(
         checkpoint: &Checkpoint,
         tokenizer: Tokenizer,
-        device: DeviceSpec,
-        dtype: Option<DType>,
+        options: impl Into<EngineOptions>,
     ) -> Result<Arc<Self>> {
         let (pieces, rows) = (tokenizer.vocab_size(), checkpoint.config.vocab_size);
         if pieces > rows {
@@ -74,28 +92,22 @@ impl Engine {
                 "{pieces} pieces, but the model's embedding has {rows} rows"
             )));
         }
-        let device = device.open()?;
-        let model = Model::load(
-            &checkpoint.config,
-            &checkpoint.weights,
-            dtype.unwrap_or(device.dtype),
-            &device.device,
-        )?;
-        let (vocabulary, source) = (OnceLock::new(), checkpoint.path.display().to_string());
-        let fingerprint = fingerprint(checkpoint);
+        let options = options.into();
+        let device = options.device.open()?;
+        let runner = Runner::load(checkpoint, &device, options.dtype.unwrap_or(device.dtype), options.cpu)?;
         Ok(Arc::new(Self {
-            model: Arc::new(model),
+            runner,
             tokenizer,
-            vocabulary,
+            vocabulary: OnceLock::new(),
             device,
-            source,
-            fingerprint,
+            source: checkpoint.path.display().to_string(),
+            fingerprint: fingerprint(checkpoint),
         }))
     }
 
-    /// The model.
-    pub fn model(&self) -> &Arc<Model> {
-        &self.model
+    /// The model, where it runs.
+    pub fn runner(&self) -> &Runner {
+        &self.runner
     }
 
     /// Its tokenizer.

@@ -1,8 +1,8 @@
 //! Runtime and fine-tuner for Needle, the tiny tool-calling model: text and tool schemas in, a tool call out.
 //!
 //! Most users need [`Needle`] and [`Tool`]: see [`agent`]. Beneath, in reading order: [`error`], [`device`], [`config`],
-//! [`quant`], [`weights`], [`checkpoint`], [`tokenizer`], [`json`], [`prompt`], [`ops`], [`model`], [`session`], [`decode`],
-//! [`schema`], [`tool`], [`grammar`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`].
+//! [`quant`], [`weights`], [`checkpoint`], [`tokenizer`], [`json`], [`prompt`], [`ops`], [`model`], [`cpu`], [`session`], [`decode`],
+//! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`].
 #![warn(missing_docs)]
 
 pub mod agent;
@@ -25,6 +25,7 @@ pub mod prompt;
 pub mod quant;
 pub mod response;
 pub mod retrieval;
+pub mod runner;
 pub mod schema;
 pub mod session;
 pub mod tokenizer;
@@ -38,7 +39,7 @@ pub use decode::{
     Constraint, DecodeOptions, Flow, Generated, Overflow, Sampling, StopReason, generate, generate_within,
 };
 pub use device::{DeviceSpec, parse_dtype};
-pub use engine::Engine;
+pub use engine::{Engine, EngineOptions};
 pub use error::{Error, HubFault, Result};
 pub use extract::{Extraction, Extractor};
 pub use json::compact as compact_json;

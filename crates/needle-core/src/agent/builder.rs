@@ -9,9 +9,10 @@ use candle_core::DType;
 
 use super::{DateFact, Form, Needle, Settings, Statefulness, conversation::Conversation};
 use crate::{
+    cpu::CpuOptions,
     decode::Sampling,
     device::DeviceSpec,
-    engine::Engine,
+    engine::{Engine, EngineOptions},
     error::{Error, Result},
     grounding::Sources,
     retrieval::ToolIndex,
@@ -27,8 +28,7 @@ const TOP_TOOLS: usize = 5;
 #[derive(Clone, Debug)]
 pub struct NeedleBuilder {
     source: Option<Source>,
-    device: DeviceSpec,
-    dtype: Option<DType>,
+    options: EngineOptions,
     tools: Vec<Tool>,
     index_path: Option<PathBuf>,
     settings: Settings,
@@ -55,8 +55,7 @@ impl NeedleBuilder {
         };
         Self {
             source: None,
-            device: DeviceSpec::Auto,
-            dtype: None,
+            options: EngineOptions::default(),
             tools: Vec::new(),
             index_path: None,
             settings,
@@ -83,13 +82,19 @@ impl NeedleBuilder {
 
     /// Where to compute; the best device there is unless chosen.
     pub fn device(mut self, device: DeviceSpec) -> Self {
-        self.device = device;
+        self.options.device = device;
         self
     }
 
     /// The type to compute in; the device's own unless chosen.
     pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
+        self.options.dtype = Some(dtype);
+        self
+    }
+
+    /// Threads and numerics on the CPU in float32.
+    pub fn cpu(mut self, options: CpuOptions) -> Self {
+        self.options.cpu = options;
         self
     }
 
@@ -167,8 +172,7 @@ impl NeedleBuilder {
     pub fn build(self) -> Result<Needle> {
         let Self {
             source,
-            device,
-            dtype,
+            options,
             tools,
             index_path,
             settings,
@@ -183,8 +187,8 @@ impl NeedleBuilder {
         }
         let tools = ToolSet::new(tools)?;
         let engine = match source {
-            Some(Source::File(path)) => Engine::open(&path, device, dtype)?,
-            Some(Source::Demo) => Engine::demo(device, dtype)?,
+            Some(Source::File(path)) => Engine::open(&path, options)?,
+            Some(Source::Demo) => Engine::demo(options)?,
             Some(Source::Engine(engine)) => engine,
             None => {
                 let ways =
@@ -192,7 +196,7 @@ impl NeedleBuilder {
                 return Err(Error::Unsupported(ways.into()));
             }
         };
-        let index = match tools.len() > settings.top_tools && engine.model().has_contrastive() {
+        let index = match tools.len() > settings.top_tools && engine.runner().has_contrastive() {
             true => Some(ToolIndex::build(&engine, &tools, index_path.as_deref().map(Path::new))?),
             false => None,
         };

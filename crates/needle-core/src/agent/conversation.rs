@@ -3,13 +3,13 @@
 
 use std::{
     collections::VecDeque,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use crate::{
     error::{Error, Result},
-    model::{Model, Window},
+    model::Window,
+    runner::Runner,
     session::{Mark, Session},
 };
 
@@ -66,8 +66,8 @@ impl Conversation {
     ///
     /// # Errors
     /// [`Error::PromptTooLong`] when both do not fit the window together.
-    pub(super) fn prepare(&mut self, model: &Arc<Model>, pinned: &[u32], turn: &[u32]) -> Result<Ready<'_>> {
-        let config = model.config();
+    pub(super) fn prepare(&mut self, runner: &Runner, pinned: &[u32], turn: &[u32]) -> Result<Ready<'_>> {
+        let config = runner.config();
         let capacity = config.effective_kv_window().min(config.max_seq_len);
         let tokens = pinned.len() + turn.len();
         if tokens >= capacity {
@@ -98,8 +98,8 @@ impl Conversation {
                     size: span,
                     sinks: pinned.len(),
                 };
-                let mut session = Session::with_window(model, window)?;
-                session.extend(pinned)?;
+                let mut session = runner.session(window)?;
+                session.absorb(pinned)?;
                 read = pinned.len();
                 let (after_pinned, waiting) = (session.mark(), self.turns.iter().flatten().copied().collect());
                 Live {

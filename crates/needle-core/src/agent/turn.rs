@@ -1,7 +1,5 @@
 //! One turn: choose the tools, render, decode along the grammar, take the completion apart, check it.
 
-use candle_core::Tensor;
-
 use super::{Form, Needle, Statefulness};
 use crate::{
     decode::{Constraint, DecodeOptions, Flow, Generated, Overflow, StopReason, generate, generate_within},
@@ -9,7 +7,6 @@ use crate::{
     error::Result,
     grammar::{Grammar, GrammarOptions, Matcher},
     grounding, json,
-    ops::Mask,
     prompt::{self, Prompt, Turn},
     response::{ErrorCode, Response, ResponseType, Validation},
     tool::{ToolCall, ToolSet},
@@ -58,7 +55,7 @@ impl Needle {
             Form::Constrained => Some(self.matcher_for(&offered)?),
             Form::Free => None,
         };
-        let ready = self.conversation.prepare(engine.model(), pinned, &turn)?;
+        let ready = self.conversation.prepare(engine.runner(), pinned, &turn)?;
         let budget = self.settings.max_new_tokens.min(ready.room);
         let options = DecodeOptions {
             max_new_tokens: budget,
@@ -174,7 +171,7 @@ impl Needle {
             decode_tps: decoded.decode_tokens_per_second(),
             peak_ram_mb: device::peak_ram_mb(),
             device: self.engine.device().name.clone(),
-            dtype: self.engine.model().dtype().as_str().to_owned(),
+            dtype: self.engine.runner().dtype().as_str().to_owned(),
         };
         let fail = |response: &mut Response, code, error: String| {
             (response.success, response.error_code, response.error) = (false, Some(code), Some(error));
@@ -228,12 +225,9 @@ impl Needle {
 
     /// The smaller of the head's probability and the geometric mean of the tokens' probabilities; `None` without a head.
     fn confidence(&self, decoded: &Generated, scored: &[u32]) -> Result<Option<f32>> {
-        let (model, keep) = (self.engine.model(), vec![vec![true; scored.len()]]);
-        let rows = [scored.to_vec()];
-        let Some(logit) = model.confidence(&rows, &keep, &Mask::causal(scored.len()))? else {
+        let Some(logit) = self.engine.runner().confidence(scored)? else {
             return Ok(None);
         };
-        let logit = logit.get(0).and_then(|logit: Tensor| logit.to_scalar::<f32>())?;
         let head = 1.0 / (1.0 + (-logit).exp());
         let mean = decoded.logprobs.iter().sum::<f32>() / decoded.logprobs.len().max(1) as f32;
         Ok(Some(head.min(mean.exp())))

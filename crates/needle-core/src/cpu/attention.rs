@@ -112,8 +112,14 @@ impl Store for Bytes<'_> {
     #[inline(always)]
     fn key<S: Simd>(self, s: S, block: usize, d: usize) -> S::F {
         let groups = self.key_width.div_ceil(SCALE_GROUP);
-        let scales = load_part(s, &self.key_scales[(block * groups + d / SCALE_GROUP) * LANES..][..LANES]);
-        s.mul(bytes(s, &self.keys[(block * self.key_width + d) * LANES..][..LANES]), scales)
+        let scales = load_part(
+            s,
+            &self.key_scales[(block * groups + d / SCALE_GROUP) * LANES..][..LANES],
+        );
+        s.mul(
+            bytes(s, &self.keys[(block * self.key_width + d) * LANES..][..LANES]),
+            scales,
+        )
     }
     #[inline(always)]
     fn value<S: Simd>(self, s: S, slot: usize, first: usize) -> S::F {
@@ -219,7 +225,9 @@ impl<S: Simd, T: Store, const R: usize> Tile<'_, S, T, R> {
                 }
             }
         }
-        let places = self.scores[(block - self.first) * R * LANES..].as_chunks_mut::<LANES>().0;
+        let places = self.scores[(block - self.first) * R * LANES..]
+            .as_chunks_mut::<LANES>()
+            .0;
         for (j, (sums, places)) in sums.iter().zip(places.chunks_exact_mut(R)).enumerate() {
             for (r, (sum, place)) in sums.iter().zip(places).enumerate() {
                 let score = s.keep(s.mul(*sum, scale), self.sights[r][block + j], f32::NEG_INFINITY);

@@ -193,7 +193,9 @@ impl HeadCache {
                 let keys = &mut keys[block * LANES * key_width..][..LANES * key_width];
                 let groups = key_width.div_ceil(SCALE_GROUP);
                 let scales = &mut key_scales[block * LANES * groups..][..LANES * groups];
-                let places = keys.chunks_mut(SCALE_GROUP * LANES).zip(scales.as_chunks_mut::<LANES>().0);
+                let places = keys
+                    .chunks_mut(SCALE_GROUP * LANES)
+                    .zip(scales.as_chunks_mut::<LANES>().0);
                 for ((places, scale), key) in places.zip(key.chunks(SCALE_GROUP)) {
                     scale[lane] = step(key);
                     for (place, key) in places.as_chunks_mut::<LANES>().0.iter_mut().zip(key) {
@@ -205,7 +207,10 @@ impl HeadCache {
                 let places = values[slot * value_width..][..value_width].chunks_mut(SCALE_GROUP);
                 for ((places, scale), value) in places.zip(scales).zip(value.chunks(SCALE_GROUP)) {
                     *scale = step(value);
-                    places.iter_mut().zip(value).for_each(|(place, x)| *place = round(*x, *scale));
+                    places
+                        .iter_mut()
+                        .zip(value)
+                        .for_each(|(place, x)| *place = round(*x, *scale));
                 }
             }
         }
@@ -218,5 +223,9 @@ fn step(x: &[f32]) -> f32 {
 }
 
 fn round(x: f32, step: f32) -> i8 {
-    if step > 0.0 { (x / step).round_ties_even() as i8 } else { 0 }
+    if step > 0.0 {
+        (x / step).round_ties_even() as i8
+    } else {
+        0
+    }
 }

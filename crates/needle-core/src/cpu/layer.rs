@@ -83,7 +83,9 @@ impl Layer {
     pub(super) fn enter(&self, isa: Isa, shape: &Shape, hands: &Hands<'_>, desk: &mut Desk) {
         let tokens = desk.tokens.len();
         let x = &desk.x[..tokens * shape.lanes * shape.d];
-        self.hyper.phi.apply(isa, hands, x, &mut desk.prepared, &mut desk.products);
+        self.hyper
+            .phi
+            .apply(isa, hands, x, &mut desk.prepared, &mut desk.products);
         for t in 0..tokens {
             let x = shape.x(&desk.x, t);
             let products = &desk.products[t * self.hyper.phi.rows()..];

@@ -77,9 +77,13 @@ impl CpuModel {
             isa: options.isa,
             shape: Shape::new(config),
             table: Rows::load(loader, "embedding", vocabulary, d)?,
-            layers: (0..config.num_layers).map(|l| Layer::load(loader, config, l)).collect::<Result<_>>()?,
+            layers: (0..config.num_layers)
+                .map(|l| Layer::load(loader, config, l))
+                .collect::<Result<_>>()?,
             hash: Hash::new(config),
-            sites: sites.map(|s| Site::load(loader, &format!("engrams.{s}"), config)).collect::<Result<_>>()?,
+            sites: sites
+                .map(|s| Site::load(loader, &format!("engrams.{s}"), config))
+                .collect::<Result<_>>()?,
             final_norm: loader.gains("final_norm", d)?,
             output: Stack::load(loader, &[("embedding".into(), vocabulary)], d)?,
             contrastive: Head::load(loader, "heads.contrastive", d)?,
@@ -119,7 +123,12 @@ impl CpuModel {
 
     /// All matrices.
     pub(super) fn stacks(&self) -> impl Iterator<Item = &Stack> {
-        let layers = self.layers.iter().flat_map(|layer| [&layer.hyper.phi, &layer.inputs, &layer.output]);
-        layers.chain(self.sites.iter().map(|site| &site.projections)).chain([&self.output])
+        let layers = self
+            .layers
+            .iter()
+            .flat_map(|layer| [&layer.hyper.phi, &layer.inputs, &layer.output]);
+        layers
+            .chain(self.sites.iter().map(|site| &site.projections))
+            .chain([&self.output])
     }
 }

@@ -94,7 +94,9 @@ impl Work {
             self.blocks = blocks;
             self.sights.resize(self.desks.len() * DESK_TOKENS * blocks, 0);
             let scores = QUERIES * blocks * LANES;
-            self.benches.iter_mut().for_each(|bench| bench.scores.resize(scores, 0.0));
+            self.benches
+                .iter_mut()
+                .for_each(|bench| bench.scores.resize(scores, 0.0));
         }
     }
 
@@ -183,7 +185,8 @@ impl Work {
                     site.fetch(&model.hash, back, e, &mut desk.scratch);
                 }
                 let e = &desk.h[..desk.tokens.len() * model.shape.d];
-                site.projections.apply(model.isa, hands, e, &mut desk.prepared, &mut desk.raw[s]);
+                site.projections
+                    .apply(model.isa, hands, e, &mut desk.prepared, &mut desk.raw[s]);
             }
         });
         if model.sites.is_empty() {
@@ -210,7 +213,10 @@ impl Work {
                     };
                     let t = token - desk.tokens.start;
                     let recalled = &mut desk.recalled[s];
-                    model.shape.row_mut(&mut recalled.keys, t).copy_from_slice(row(token, 0));
+                    model
+                        .shape
+                        .row_mut(&mut recalled.keys, t)
+                        .copy_from_slice(row(token, 0));
                     site.filter(earlier, model.shape.row_mut(&mut recalled.values, t));
                 }
             }

@@ -170,7 +170,11 @@ impl Part<'_> {
         x: (&[i32], &[f32]),
         out: &mut Columns<'_>,
     ) {
-        let most = if N == 1 { S::BLOCKS_16 } else { side_by_side(N, S::WIDEST) };
+        let most = if N == 1 {
+            S::BLOCKS_16
+        } else {
+            side_by_side(N, S::WIDEST)
+        };
         let mut block = 0;
         while block < self.blocks {
             block += match self.blocks - block {

@@ -124,7 +124,9 @@ impl Stack {
     }
 
     fn panels(&self) -> usize {
-        self.parts.last().map_or(0, |part| part.first_panel + part.matrix.panels())
+        self.parts
+            .last()
+            .map_or(0, |part| part.first_panel + part.matrix.panels())
     }
 }
 

@@ -96,9 +96,16 @@ impl CpuState {
     pub fn extend(&mut self, tokens: &[u32]) -> Result<&[f32]> {
         expect_tokens(&self.model, tokens)?;
         let logits = &mut self.logits;
-        take(&self.model, &mut self.memory, &mut self.work, tokens, Wanted::Last, |_, row| {
-            logits.copy_from_slice(row);
-        });
+        take(
+            &self.model,
+            &mut self.memory,
+            &mut self.work,
+            tokens,
+            Wanted::Last,
+            |_, row| {
+                logits.copy_from_slice(row);
+            },
+        );
         Ok(&self.logits)
     }
 
@@ -118,7 +125,14 @@ impl CpuState {
     /// As [`CpuState::extend`].
     pub fn absorb(&mut self, tokens: &[u32]) -> Result<()> {
         expect_tokens(&self.model, tokens)?;
-        take(&self.model, &mut self.memory, &mut self.work, tokens, Wanted::None, |_, _| {});
+        take(
+            &self.model,
+            &mut self.memory,
+            &mut self.work,
+            tokens,
+            Wanted::None,
+            |_, _| {},
+        );
         Ok(())
     }
 
@@ -187,7 +201,9 @@ impl CpuState {
 pub fn decode_batch(states: &mut [&mut CpuState], tokens: &[u32]) -> Result<()> {
     if states.len() != tokens.len() {
         let (states, tokens) = (states.len(), tokens.len());
-        return Err(Error::Unsupported(format!("{states} states cannot take {tokens} tokens")));
+        return Err(Error::Unsupported(format!(
+            "{states} states cannot take {tokens} tokens"
+        )));
     }
     let Some(first) = states.first() else { return Ok(()) };
     let model = first.model.clone();
@@ -197,13 +213,19 @@ pub fn decode_batch(states: &mut [&mut CpuState], tokens: &[u32]) -> Result<()> 
     expect_tokens(&model, tokens)?;
     let hands = model.crew.hands(model.crew.size());
     let most = hands.count() * DESK_TOKENS;
-    let blocks = states.iter().map(|state| state.memory.cache.blocks()).max().unwrap_or(0);
+    let blocks = states
+        .iter()
+        .map(|state| state.memory.cache.blocks())
+        .max()
+        .unwrap_or(0);
     for (states, tokens) in states.chunks_mut(most).zip(tokens.chunks(most)) {
         // The first state's buffers serve all; it gets them back below.
         let mut work = std::mem::take(&mut states[0].work);
         work.widen(blocks);
         work.run(&model, &hands, states, tokens, tokens.iter().map(|_| 1));
-        work.logits(&model, &hands, 0..tokens.len(), |i, row| states[i].logits.copy_from_slice(row));
+        work.logits(&model, &hands, 0..tokens.len(), |i, row| {
+            states[i].logits.copy_from_slice(row)
+        });
         states[0].work = work;
     }
     Ok(())

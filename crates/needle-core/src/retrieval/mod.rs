@@ -11,7 +11,6 @@ use crate::{
     engine::Engine,
     error::{Error, Result},
     json,
-    ops::Mask,
     tool::ToolSet,
 };
 
@@ -22,21 +21,14 @@ use self::store::{Entry, Store};
 /// # Errors
 /// [`Error::Unsupported`] where the weights have no such head; [`Error::PromptTooLong`] for a text longer than the model takes.
 pub fn embed(engine: &Engine, text: &str) -> Result<Vec<f32>> {
-    let model = engine.model();
     let mut ids = vec![engine.tokenizer().bos_id()];
     ids.extend(engine.tokenizer().encode(text));
-    let (tokens, limit) = (ids.len(), model.config().max_seq_len);
+    let (tokens, limit) = (ids.len(), engine.runner().config().max_seq_len);
     if tokens > limit {
         return Err(Error::PromptTooLong { tokens, limit });
     }
-    let keep = vec![vec![true; tokens]];
-    match model.contrastive(&[ids], &keep, &Mask::causal(tokens))? {
-        Some(vector) => Ok(vector.get(0)?.to_vec1()?),
-        None => Err(Error::Unsupported(format!(
-            "{}: the weights carry no contrastive head",
-            engine.source()
-        ))),
-    }
+    let vector = engine.runner().contrastive(&ids)?;
+    vector.ok_or_else(|| Error::Unsupported(format!("{}: the weights carry no contrastive head", engine.source())))
 }
 
 /// A tool and how near it is to a query, from −1 to 1.

@@ -138,7 +138,9 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
     }
     #[inline(always)]
     fn load_i8(self, x: &[i8; LANES]) -> __m512 {
-        proven!(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(x.as_ptr().cast()))))
+        proven!(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(
+            x.as_ptr().cast()
+        ))))
     }
 
     #[inline(always)]

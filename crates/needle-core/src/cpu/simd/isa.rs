@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use super::{Simd, portable::Portable};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512};
-use super::{Simd, portable::Portable};
 
 /// An instruction set that this processor has. There is no other way to get one than to look for it.
 #[derive(Clone, Copy, Debug)]

@@ -128,6 +128,29 @@ fn one_call_for_each_example_file() {
     }
 }
 
+/// Thirty queries to the example tools: every answer is a list of calls that obey their schemas. How many are also what was
+/// meant is the demo model's affair.
+#[test]
+fn thirty_queries_are_answered_in_schema() {
+    let queries = fs::read_to_string(repository().join("examples/queries.jsonl")).unwrap();
+    let mut called = 0;
+    for line in queries.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let (file, query) = (line["tools"].as_str().unwrap(), line["query"].as_str().unwrap());
+        let file = format!("examples/{file}");
+        let output = needle(&["run", "-q", "--model", "demo", "--tools", &file, query], "");
+        assert!(output.status.success(), "{query}");
+        let tools = fs::read_to_string(repository().join(&file)).unwrap();
+        let tools = needle_core::ToolSet::parse(&tools).unwrap();
+        for call in needle_core::ToolCall::parse_list(&stdout(&output)).unwrap() {
+            tools.check_call(&call).unwrap();
+            called += 1;
+        }
+    }
+    assert_eq!(queries.lines().count(), 30);
+    assert!(called >= 20, "only {called} calls");
+}
+
 #[test]
 fn run_says_where_it_runs_and_prints_only_the_answer() {
     snapshot("run", &home(&["--device", "cpu", "dim the kitchen to 30"]), "");

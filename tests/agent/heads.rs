@@ -21,6 +21,14 @@ fn confidence_is_a_probability_and_withholds_weak_calls() {
             .min_confidence(least);
         builder.build().unwrap().complete("weather in Lagos").unwrap()
     };
+    let error = Needle::builder()
+        .engine(demo())
+        .tool(weather())
+        .min_confidence(0.5)
+        .build()
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("no confidence head"), "{error}");
     let open = ask(0.0);
     if let Some(confidence) = open.confidence {
         assert!((0.0..=1.0).contains(&confidence));

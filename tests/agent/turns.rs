@@ -178,3 +178,52 @@ fn impossible_settings_are_refused() {
         assert!(error.contains(word), "{error}");
     }
 }
+
+/// A second turn equals one whole pass over the same tokens: nothing is lost or fed twice between turns.
+#[test]
+fn a_conversation_is_the_plain_sequence_of_its_tokens() {
+    use needle_core::{Constraint, DecodeOptions, Window, generate_within, grammar, prompt};
+    let engine = demo();
+    let (tokenizer, mut agent) = (engine.tokenizer(), home().build().unwrap());
+    let tools = needle_core::compact_json(&agent.tools().to_json());
+    let queries = [
+        "make it 21 in here",
+        "dim the kitchen to 30",
+        "set a timer for 12 minutes",
+    ];
+
+    let set = agent.tools().clone();
+    let grammar = grammar::Grammar::compile(&set, engine.vocabulary().unwrap(), &Default::default()).unwrap();
+    let encode = |text: &str| tokenizer.encode_continuation(text);
+    let end_of_turn = tokenizer.id(prompt::IM_END).unwrap();
+    let mut sequence = Vec::new();
+    for (turn, query) in queries.iter().enumerate() {
+        let mut found = String::new();
+        agent
+            .complete_streaming(query, |text| {
+                found += text;
+                Flow::Continue
+            })
+            .unwrap();
+        let first = prompt::Prompt {
+            system: None,
+            tools: &tools,
+            query,
+        };
+        sequence.extend(match turn {
+            0 => first.render().encode(tokenizer).ids,
+            _ => prompt::Turn::User(query).encode(tokenizer),
+        });
+        let mut session = engine.runner().session(Window { size: 512, sinks: 0 }).unwrap();
+        let mut matcher = grammar.matcher();
+        let constraint = Constraint {
+            matcher: &mut matcher,
+            encode: &encode,
+        };
+        let options = DecodeOptions::until(&engine.end_ids());
+        let whole = generate_within(&mut session, &sequence, &options, constraint, |_| Flow::Continue).unwrap();
+        assert_eq!(found, tokenizer.decode(&whole.ids), "turn {turn}");
+        sequence.extend(whole.ids);
+        sequence.push(end_of_turn);
+    }
+}

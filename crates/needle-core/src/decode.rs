@@ -19,7 +19,7 @@ pub enum Sampling {
     Greedy,
     /// By chance.
     Random {
-        /// Above 1 flattens the odds, below 1 sharpens them; greater than 0.
+        /// Above 1 flattens the odds, below 1 sharpens them; 0.0001 to 10000.
         temperature: f64,
         /// Only the `k` likeliest, at least 1.
         top_k: Option<usize>,
@@ -29,6 +29,10 @@ pub enum Sampling {
         seed: u64,
     },
 }
+
+/// Below, sampling is greedy decoding with noise of rounding; above, every token is as likely.
+const LEAST_TEMPERATURE: f64 = 1e-4;
+const MOST_TEMPERATURE: f64 = 1e4;
 
 impl Sampling {
     fn processor(&self) -> Result<Option<LogitsProcessor>> {
@@ -42,8 +46,9 @@ impl Sampling {
             return Ok(None);
         };
         let refuse = |what: String| Err(Error::Unsupported(what));
-        if !(temperature.is_finite() && temperature > 0.0) {
-            return refuse(format!("temperature: expected a number above 0, found {temperature}"));
+        if !(LEAST_TEMPERATURE..=MOST_TEMPERATURE).contains(&temperature) {
+            let range = format!("{LEAST_TEMPERATURE} to {MOST_TEMPERATURE}");
+            return refuse(format!("temperature: expected {range}, found {temperature}"));
         }
         if top_k == Some(0) {
             return refuse("top_k: expected at least 1, found 0".into());
@@ -292,7 +297,12 @@ fn pick(logits: &[f32], processor: Option<&mut LogitsProcessor>) -> Result<u32> 
     let best = argmax(logits).ok_or_else(|| Error::Unsupported("the model's logits are not finite".into()))?;
     match processor {
         None => Ok(best),
-        Some(processor) => Ok(processor.sample(&Tensor::new(logits, &Device::Cpu)?)?),
+        Some(processor) => {
+            // Relative to the likeliest, so that no temperature makes a logit overflow.
+            let peak = logits[best as usize];
+            let relative: Vec<f32> = logits.iter().map(|logit| logit - peak).collect();
+            Ok(processor.sample(&Tensor::new(relative, &Device::Cpu)?)?)
+        }
     }
 }
 

@@ -163,11 +163,13 @@ fn fingerprint(checkpoint: &Checkpoint) -> String {
     take(json::compact(&checkpoint.config.to_json().into()).as_bytes());
     for (name, weight) in checkpoint.weights.iter() {
         take(name.as_bytes());
-        let bytes = match weight {
-            Weight::Dense(dense) => &dense.bytes[..],
-            Weight::Packed(packed) => packed.codes(),
+        let parts = match weight {
+            Weight::Dense(dense) => [&dense.bytes[..], &[]],
+            Weight::Packed(packed) => [packed.codes(), packed.norms()],
         };
-        take(&bytes[..bytes.len().min(SAMPLE)]);
+        for bytes in parts {
+            take(&bytes[..bytes.len().min(SAMPLE)]);
+        }
     }
     format!("{hash:016x}")
 }

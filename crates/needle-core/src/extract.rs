@@ -48,16 +48,20 @@ impl Extractor {
         };
         let mut parameters = schema.clone();
         if let Value::Object(fields) = &mut parameters {
+            // In a flat schema these may be names of fields.
             ["title", "description", "$schema"].iter().for_each(|key| {
-                fields.shift_remove(*key);
+                if fields.get(*key).is_some_and(Value::is_string) {
+                    fields.shift_remove(*key);
+                }
             });
         }
         let tool = serde_json::json!({ "name": name, "description": about, "parameters": parameters });
-        let agent = Needle::builder()
+        let builder = Needle::builder()
             .engine(engine)
             .tool(Tool::from_json(&tool)?)
             .stateless()
-            .build()?;
+            .most_calls(1);
+        let agent = builder.build()?;
         Ok(Self {
             agent,
             name,
@@ -72,6 +76,12 @@ impl Extractor {
     /// As [`Extractor::new`].
     pub fn of<T: JsonSchema>(engine: &Arc<Engine>) -> Result<Self> {
         Self::new(engine, schemars::schema_for!(T).as_value())
+    }
+
+    /// Tokens that a completion may take; 256 unless chosen.
+    pub fn max_new_tokens(mut self, tokens: usize) -> Self {
+        self.agent.limit_tokens(tokens);
+        self
     }
 
     /// Refuses values that contradict the text instead of returning them.
@@ -124,12 +134,13 @@ impl Needle {
         let Some(value) = extractor.extract(text)?.value else {
             return Ok(None);
         };
-        let read = serde_json::from_value(value);
-        read.map(Some).map_err(|error| Error::Extraction {
-            name: extractor.name,
-            fields: Vec::new(),
-            reason: format!("the value does not fit the type: {error}"),
-        })
+        serde_path_to_error::deserialize(value)
+            .map(Some)
+            .map_err(|error| Error::Extraction {
+                name: extractor.name,
+                fields: vec![error.path().to_string()],
+                reason: error.inner().to_string(),
+            })
     }
 }
 

@@ -29,6 +29,8 @@ pub enum ErrorCode {
     MaxSteps,
     /// The caller's stream asked to stop.
     Cancelled,
+    /// Calls were carried out, but their results could not be told to the model.
+    Interrupted,
 }
 
 /// What was checked against the user's words.

@@ -69,6 +69,14 @@ impl Runner {
         }
     }
 
+    /// Whether the weights carry a confidence head.
+    pub fn has_confidence(&self) -> bool {
+        match self {
+            Self::Cpu(model) => model.has_head(ProbeHead::Confidence),
+            Self::Tensors(model) => model.has_confidence(),
+        }
+    }
+
     /// Whether the weights carry a contrastive head.
     pub fn has_contrastive(&self) -> bool {
         match self {

@@ -52,6 +52,7 @@ impl NeedleBuilder {
             max_new_tokens: MAX_NEW_TOKENS,
             min_confidence: None,
             top_tools: TOP_TOOLS,
+            most_calls: None,
         };
         Self {
             source: None,
@@ -158,6 +159,12 @@ impl NeedleBuilder {
         self
     }
 
+    /// Calls that one completion may hold at most; any number unless chosen.
+    pub fn most_calls(mut self, count: usize) -> Self {
+        self.settings.most_calls = Some(count);
+        self
+    }
+
     /// Keeps the retrieval index in this file, so that only changed tools are embedded again.
     pub fn tool_index(mut self, path: impl Into<PathBuf>) -> Self {
         self.index_path = Some(path.into());
@@ -196,6 +203,12 @@ impl NeedleBuilder {
                 return Err(Error::Unsupported(ways.into()));
             }
         };
+        if settings.min_confidence.is_some() && !engine.runner().has_confidence() {
+            let source = engine.source();
+            return Err(Error::Unsupported(format!(
+                "min_confidence: {source} carries no confidence head, so no call could be told weak"
+            )));
+        }
         let index = match tools.len() > settings.top_tools && engine.runner().has_contrastive() {
             true => Some(ToolIndex::build(&engine, &tools, index_path.as_deref().map(Path::new))?),
             false => None,
@@ -210,6 +223,7 @@ impl NeedleBuilder {
             sources: Sources::default(),
             index,
             matcher: None,
+            offered: Vec::new(),
             queries: 0,
         };
         // A schema that only the grammar can refuse is refused here, not at the first query.

@@ -50,6 +50,8 @@ pub struct Needle {
     index: Option<ToolIndex>,
     /// The grammar of the tools that the last turn offered.
     matcher: Option<(Vec<String>, Matcher)>,
+    /// The names of the tools that the last query offered.
+    offered: Vec<String>,
     /// Queries since the last reset.
     queries: usize,
 }
@@ -85,6 +87,7 @@ struct Settings {
     max_new_tokens: usize,
     min_confidence: Option<f32>,
     top_tools: usize,
+    most_calls: Option<usize>,
 }
 
 impl Settings {
@@ -145,9 +148,21 @@ impl Needle {
             self.facts = self.settings.facts()?;
             self.sources = Sources::new(self.facts.as_deref());
         }
-        self.queries += 1;
+        let before = self.sources.clone();
         self.sources.note(query);
-        self.turn(turn::Input::Query(query), on_text)
+        self.queries += 1;
+        let answer = self.turn(turn::Input::Query(query), on_text);
+        if answer.is_err() {
+            // What was refused was never said.
+            self.sources = before;
+            self.queries -= 1;
+        }
+        answer
+    }
+
+    /// Tokens that a completion may take from now on.
+    pub(crate) fn limit_tokens(&mut self, tokens: usize) {
+        self.settings.max_new_tokens = tokens;
     }
 
     /// Forgets the conversation; tools and settings stay.

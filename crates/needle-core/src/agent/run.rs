@@ -27,7 +27,7 @@ pub enum Strictness {
 /// How far a run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunOptions {
-    /// Turns at most.
+    /// Rounds of calls that are carried out at most; 0 carries nothing out.
     pub max_steps: usize,
     /// What happens to calls that contradict the user's words.
     pub strictness: Strictness,
@@ -67,9 +67,12 @@ impl Needle {
     ) -> Result<Response> {
         let mut response = self.complete_streaming(query, &mut on_text)?;
         let (mut made, mut results): (Vec<ToolCall>, Vec<Value>) = (Vec::new(), Vec::new());
-        let mut validation = response.validation.clone();
+        let validation = response.validation.clone();
         let mut latest: Vec<ToolCall> = Vec::new();
         for step in 1.. {
+            if step > options.max_steps {
+                break;
+            }
             let calls = std::mem::take(&mut response.function_calls);
             if !response.success || calls.is_empty() || calls == latest {
                 break;
@@ -85,25 +88,30 @@ impl Needle {
                 .collect();
             made.extend(calls.iter().cloned());
             results.extend(new.iter().cloned());
-            if step == options.max_steps.max(1) {
-                let why = format!("the model still called tools after {step} steps");
-                if options.max_steps > 1 {
-                    (response.success, response.error_code, response.error) =
-                        (false, Some(ErrorCode::MaxSteps), Some(why));
-                }
-                break;
-            }
             let told = json::compact(&Value::Array(new));
             self.sources.note_result(&told);
             let kind = response.kind;
-            response = self.turn(Input::Results(&told), &mut on_text)?;
-            if made.len() == results.len() && response.function_calls.is_empty() && response.success {
+            match self.turn(Input::Results(&told), &mut on_text) {
+                Ok(next) => response = next,
+                // What was carried out is never lost: the answer says where it stopped.
+                Err(error) => {
+                    (response.success, response.error_code) = (false, Some(ErrorCode::Interrupted));
+                    response.error = Some(format!("the results could not be told to the model: {error}"));
+                    break;
+                }
+            }
+            if step == options.max_steps && step > 1 && !response.function_calls.is_empty() {
+                let why = format!("the model still called tools after {step} rounds");
+                (response.success, response.error_code, response.error) = (false, Some(ErrorCode::MaxSteps), Some(why));
+            }
+            if response.success && response.function_calls.is_empty() {
                 response.kind = kind;
             }
             latest = calls;
         }
-        validation.ungrounded.dedup();
-        response.function_calls = made;
+        if options.max_steps > 0 {
+            response.function_calls = made;
+        }
         response.results = results;
         response.validation = validation;
         Ok(response)

@@ -35,6 +35,7 @@ impl Input<'_> {
 impl Needle {
     pub(super) fn turn(&mut self, input: Input<'_>, mut on_text: impl FnMut(&str) -> Flow) -> Result<Response> {
         let offered = self.offer(input)?;
+        self.offered.clone_from(&offered);
         let engine = self.engine.clone();
         let tokenizer = engine.tokenizer();
         let tools = json::compact(&self.tools_json(&offered));
@@ -87,7 +88,10 @@ impl Needle {
                 return Err(error);
             }
         };
-        on_text(&stream.finish());
+        let rest = stream.finish();
+        if decoded.stop != StopReason::Caller && !rest.is_empty() {
+            on_text(&rest);
+        }
         decoded.prompt_tokens += read;
         decoded.prefill += reading;
         if decoded.stop == StopReason::Budget && budget < self.settings.max_new_tokens {
@@ -117,11 +121,7 @@ impl Needle {
         match (&self.index, input) {
             (Some(index), Input::Query(query)) => index.nearest(&self.engine, query, self.settings.top_tools),
             // The results of a call are read with the tools that made it.
-            (Some(_), Input::Results(_)) if self.matcher.is_some() => Ok(self
-                .matcher
-                .as_ref()
-                .map(|(names, _)| names.clone())
-                .unwrap_or_default()),
+            (Some(_), Input::Results(_)) => Ok(self.offered.clone()),
             _ => Ok(self.tools.tools().map(|tool| tool.name().to_owned()).collect()),
         }
     }
@@ -141,6 +141,7 @@ impl Needle {
         }
         let options = GrammarOptions {
             names: Some(offered.to_vec()),
+            most_calls: self.settings.most_calls,
             ..GrammarOptions::default()
         };
         Ok(Grammar::compile(&self.tools, self.engine.vocabulary()?, &options)?.matcher())
@@ -196,6 +197,10 @@ impl Needle {
                 ErrorCode::Cancelled,
                 "the caller stopped the stream".into(),
             ),
+            (StopReason::End, _) if !parsed.closed => {
+                let why = "the completion ended inside a block that it had begun".to_owned();
+                fail(&mut response, ErrorCode::InvalidCall, why);
+            }
             (StopReason::End, None) => {}
             (StopReason::End, Some(json)) => match checked(&self.tools, json) {
                 Ok(calls) if calls.is_empty() && matches!(input, Input::Query(_)) => {
@@ -211,9 +216,9 @@ impl Needle {
         if response.success {
             response.confidence = self.confidence(decoded, scored)?;
         }
+        response.validation = self.validate(input, &response.function_calls);
         if !response.function_calls.is_empty() {
             response.kind = ResponseType::Call;
-            response.validation = self.validate(input, &response.function_calls);
             if let (Some(least), Some(confidence)) = (self.settings.min_confidence, response.confidence)
                 && confidence < least
             {
@@ -223,13 +228,21 @@ impl Needle {
         Ok(response)
     }
 
-    /// The smaller of the head's probability and the geometric mean of the tokens' probabilities; `None` without a head.
+    /// The smaller of the head's probability and the geometric mean of the probabilities of the tokens that were a choice;
+    /// `None` without a head.
     fn confidence(&self, decoded: &Generated, scored: &[u32]) -> Result<Option<f32>> {
         let Some(logit) = self.engine.runner().confidence(scored)? else {
             return Ok(None);
         };
         let head = 1.0 / (1.0 + (-logit).exp());
-        let mean = decoded.logprobs.iter().sum::<f32>() / decoded.logprobs.len().max(1) as f32;
+        // Tokens that the grammar forced were no choice, so they do not make a call look surer.
+        let choices: Vec<f32> = decoded
+            .logprobs
+            .iter()
+            .copied()
+            .filter(|logprob| *logprob != 0.0)
+            .collect();
+        let mean = choices.iter().sum::<f32>() / choices.len().max(1) as f32;
         Ok(Some(head.min(mean.exp())))
     }
 

@@ -65,14 +65,13 @@ impl ToolIndex {
             model: engine.fingerprint().to_owned(),
             tools: Default::default(),
         };
+        let width = embed(engine, "")?.len();
         let (mut index, mut changed) = (Vec::new(), known.is_none());
         let mut embedded = 0;
         for tool in tools.tools() {
             let text = json::compact(tool.to_json());
-            let found = known
-                .as_ref()
-                .and_then(|store| store.tools.get(tool.name()))
-                .filter(|entry| entry.tool == text);
+            let known = known.as_ref().and_then(|store| store.tools.get(tool.name()));
+            let found = known.filter(|entry| entry.tool == text && entry.is_whole(width));
             let vector = match found {
                 Some(entry) => entry.embedding.clone(),
                 None => {
@@ -121,13 +120,14 @@ impl ToolIndex {
         Ok(ranked)
     }
 
-    /// The names of the nearest `count` tools, in the order of declaration.
+    /// The names of the nearest `count` tools, in the order of declaration; more where the query names more.
     ///
     /// # Errors
     /// As [`embed`].
     pub fn nearest(&self, engine: &Engine, query: &str, count: usize) -> Result<Vec<String>> {
         let ranked = self.rank(engine, query)?;
-        let chosen = &ranked[..count.min(ranked.len())];
+        let named = ranked.iter().filter(|tool| tool.named).count();
+        let chosen = &ranked[..count.max(named).min(ranked.len())];
         let kept = self
             .tools
             .iter()

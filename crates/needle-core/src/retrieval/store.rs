@@ -20,6 +20,14 @@ pub(super) struct Entry {
     pub(super) embedding: Vec<f32>,
 }
 
+impl Entry {
+    /// Whether the vector is one that the head could have made: of its width, and of length one.
+    pub(super) fn is_whole(&self, width: usize) -> bool {
+        let length: f32 = self.embedding.iter().map(|x| x * x).sum();
+        self.embedding.len() == width && (length - 1.0).abs() < 1e-3
+    }
+}
+
 impl Store {
     /// What the file holds; `None` where there is no file yet.
     pub(super) fn open(path: &Path) -> Result<Option<Self>> {
@@ -37,7 +45,7 @@ impl Store {
     pub(super) fn save(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec(self).map_err(|error| Error::format(path, error.to_string()))?;
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}.tmp", std::process::id()));
+        name.push(format!(".{}.{:?}.tmp", std::process::id(), std::thread::current().id()));
         let beside = Path::new(&name);
         let written = fs::write(beside, text).and_then(|()| fs::rename(beside, path));
         written.map_err(|error| {

@@ -40,9 +40,9 @@ mod reference;
 mod standard;
 
 pub(crate) use decimal::{Decimal, gcd};
-pub(crate) use fault::Fault;
+pub(crate) use fault::{Fault, below};
 pub(crate) use member::misfit;
-pub(crate) use node::{Array, Bound, Extra, Format, Node, Number, Object, Presence, Text, TextRule};
+pub(crate) use node::{Array, Bound, Format, Node, Number, Object, Presence, Text, TextRule};
 
 use std::sync::Arc;
 

@@ -209,6 +209,39 @@ fn compositions() {
     );
 }
 
+/// The branches of a union are told apart as late as it takes, whatever they have in common.
+#[test]
+fn branches_that_begin_alike() {
+    check(
+        json!({ "anyOf": [{ "const": ["a", "b"] }, { "type": "array", "items": { "type": "string" }, "maxItems": 1 }] }),
+        &[r#"["a","b"]"#, r#"["a"]"#, r#"["b"]"#, r#"["x"]"#, "[]"],
+        &[r#"["b","a"]"#, r#"["a","b","c"]"#],
+    );
+    let closed = json!({ "type": "object", "properties": { "k": { "type": "integer" } }, "required": ["k"] });
+    let open = json!({ "type": "object", "additionalProperties": { "type": "string" } });
+    check(
+        json!({ "anyOf": [closed, open, { "const": { "k": { "l": [] } } }] }),
+        &[
+            r#"{"k":1}"#,
+            r#"{"k":"x"}"#,
+            r#"{"k":"x","l":"y"}"#,
+            r#"{"k":{"l":[]}}"#,
+            "{}",
+        ],
+        &[r#"{"k":1,"l":"y"}"#, r#"{"l":1}"#, r#"{"k":{}}"#],
+    );
+    check(
+        json!({ "anyOf": [{ "enum": [1, 15, "a"] }, { "type": "number", "minimum": 100 }, { "type": "string", "minLength": 3 }] }),
+        &["1", "15", "\"a\"", "150", "100.5", "\"abc\""],
+        &["11", "99", "1.5", "\"ab\""],
+    );
+    check(
+        json!({ "anyOf": [{ "type": "array", "items": { "enum": [[1], [2], 1, 12] }, "uniqueItems": true }, { "const": [1, 1] }] }),
+        &["[[1],[2]]", "[12,1]", "[1,1]", "[1,12,[1]]"],
+        &["[[1],[1]]", "[12,12]", "[1,1,12]"],
+    );
+}
+
 #[test]
 fn references() {
     let parameters = json!({

@@ -13,6 +13,11 @@ pub(super) fn tools(seed: u64) -> Value {
         .collect()
 }
 
+/// One schema without definitions.
+pub(super) fn one(random: &mut Random) -> Value {
+    schema(random, 2, false)
+}
+
 /// The parameters of a tool; one in six has definitions, half of these recursive.
 fn parameters(random: &mut Random) -> Value {
     let with_definitions = random.chance(16);

@@ -25,16 +25,33 @@ fn choose(random: &mut Random, mask: &TokenMask, closing: &[u32]) -> u32 {
     (start..logits.len()).chain(0..start).find(open).unwrap() as u32
 }
 
+/// The tokens that only close something.
+fn closing() -> Vec<u32> {
+    let closes = |id: &u32| {
+        gen2()
+            .token(*id)
+            .unwrap()
+            .bytes
+            .iter()
+            .all(|byte| b"\"}]".contains(byte))
+    };
+    (14..gen2().len() as u32).filter(closes).collect()
+}
+
+fn one_call() -> GrammarOptions {
+    GrammarOptions {
+        fewest_calls: 1,
+        most_calls: Some(1),
+        ..GrammarOptions::default()
+    }
+}
+
 #[test]
 fn finished_walks_satisfy_their_schemas() {
-    let closing: Vec<u32> = (0..gen2().len() as u32)
-        .filter(|id| gen2().token(*id).unwrap().bytes.iter().all(|b| b"\"}]".contains(b)))
-        .filter(|id| *id > 13)
-        .collect();
+    let closing = closing();
     let options = GrammarOptions {
-        fewest_calls: 1,
         most_calls: Some(2),
-        ..GrammarOptions::default()
+        ..one_call()
     };
     let encode = |text: &str| longest_match(gen2(), text.as_bytes());
     let (mut refused, mut finished, mut calls_checked) = (Vec::new(), 0, 0);
@@ -98,6 +115,40 @@ fn finished_walks_satisfy_their_schemas() {
         finished >= 2_000 && calls_checked >= finished,
         "{finished} walks, {calls_checked} calls"
     );
+}
+
+/// A union admits whatever one of its branches admits, whatever the other is: nothing is lost where they begin alike.
+#[test]
+fn unions_admit_what_their_branches_admit() {
+    let closing = closing();
+    let mut checked = 0;
+    for seed in 0..700 {
+        let mut random = Random(seed);
+        let (one, other) = (generator::one(&mut random), generator::one(&mut random));
+        let compile = |schema: &Value| super::one_parameter(schema).and_then(|tools| super::compile(&tools));
+        let single = super::one_parameter(&one).and_then(|tools| Grammar::compile(&tools, gen2(), &one_call()));
+        let (Ok(single), Ok(left), Ok(right)) = (
+            single,
+            compile(&json!({ "anyOf": [one, other] })),
+            compile(&json!({ "anyOf": [other, one] })),
+        ) else {
+            continue;
+        };
+        let mut matcher = single.matcher();
+        matcher.accept(10).unwrap();
+        for _ in 0..LONGEST {
+            let next = choose(&mut random, matcher.mask().unwrap(), &closing);
+            matcher.accept(next).unwrap();
+            if matcher.is_accepting() {
+                let text = matcher.calls_json();
+                assert!(super::admits(&left, &text), "{one} or {other}: {text}");
+                assert!(super::admits(&right, &text), "{other} or {one}: {text}");
+                checked += 1;
+                break;
+            }
+        }
+    }
+    assert!(checked >= 500, "{checked}");
 }
 
 /// The call against the schema as it was written, by the validator alone.

@@ -118,11 +118,6 @@ fn integers() {
         &["3", "5"],
     );
     check(
-        json!({ "type": "integer", "minimum": 5, "exclusiveMaximum": true, "maximum": 7 }).pipe_draft4(),
-        &["5", "6"],
-        &["7", "4"],
-    );
-    check(
         json!({ "type": "integer", "minimum": -10, "maximum": -1, "multipleOf": 2 }),
         &["-10", "-4", "-2"],
         &["-1", "-3", "0", "-12", "2"],
@@ -248,6 +243,11 @@ fn patterns() {
         &["\"hello\""],
     );
     check(
+        json!({ "type": "string", "maxLength": u32::MAX }),
+        &["\"\"", "\"abc\""],
+        &["1"],
+    );
+    check(
         json!({ "type": "string", "minLength": 2, "maxLength": 2 }),
         &["\"日本\"", r#""\n\\""#],
         &["\"a\"", "\"abc\""],
@@ -280,16 +280,12 @@ fn formats() {
     check(json!({ "type": "number", "format": "double" }), &["1.5"], &["\"1\""]);
 }
 
-trait Draft4 {
-    fn pipe_draft4(self) -> Value;
-}
-
-impl Draft4 for Value {
-    /// The validator of the table knows no draft 4, so the row is given to it as it is meant.
-    fn pipe_draft4(self) -> Value {
-        let mut schema = self;
-        schema["exclusiveMaximum"] = schema["maximum"].take();
-        schema.as_object_mut().unwrap().remove("maximum");
-        schema
-    }
+/// Draft 4 marks a bound as exclusive with a flag beside it; the validator of the tables knows no such flag.
+#[test]
+fn bounds_of_draft_4() {
+    let schema =
+        json!({ "type": "integer", "minimum": 5, "exclusiveMinimum": true, "maximum": 7, "exclusiveMaximum": false });
+    let grammar = compile(&one_parameter(&schema).unwrap()).unwrap();
+    let admitted: Vec<i32> = (0..12).filter(|n| admits_value(&grammar, &n.to_string())).collect();
+    assert_eq!(admitted, [6, 7]);
 }

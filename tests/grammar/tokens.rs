@@ -60,4 +60,11 @@ fn a_very_long_token() {
         )
         .is_err()
     );
+    let longest = vocabulary::with_extra(vec![vec![b'a'; 1024]]);
+    let grammar = Grammar::compile(&tools, &longest, &GrammarOptions::default()).unwrap();
+    let mut matcher = grammar.matcher();
+    let mut ids = vec![256];
+    ids.extend(bytes(r#"[{"name":"t","arguments":{"x":""#));
+    ids.push(longest.len() as u32 - 1);
+    assert_eq!(follow(&mut matcher, &ids), None);
 }

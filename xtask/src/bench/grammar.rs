@@ -34,9 +34,11 @@ pub(crate) fn run(vocabulary: &Vocabulary) -> Result<()> {
     let grammar = Grammar::compile(&set, vocabulary, &GrammarOptions::default())?;
     let fresh = sample(RUNS, || {
         let mut matcher = grammar.matcher();
-        Ok(matcher.accept(vocabulary.markers().tool_call.0)?)
+        matcher.accept(vocabulary.markers().tool_call.0)?;
+        matcher.mask()?;
+        Ok(())
     })?;
-    show("a new matcher", &fresh);
+    show("a new matcher and its first mask", &fresh);
     for (kind, reuse) in [("new matcher each", Reuse::New), ("one matcher, reset", Reuse::Reset)] {
         for (source, walk) in [("written calls", Walk::Written), ("random walks", Walk::Random)] {
             let (masks, steps, tokens) = walks(&grammar, reuse, walk)?;

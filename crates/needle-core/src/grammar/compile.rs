@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::rules::{Rules, Symbol};
 use super::{GrammarOptions, lexeme, members};
 use crate::error::{Error, Result};
-use crate::schema::{Array, Extra, FREE_DEPTH, Fault, Node, Number, Object, Text};
+use crate::schema::{Array, FREE_DEPTH, Fault, Node, Number, Object, Text, below};
 use crate::tool::Tool;
 
 /// How many values `uniqueItems` may range over.
@@ -94,7 +94,7 @@ type Compile<T> = std::result::Result<T, Refusal>;
 
 struct Compiler {
     rules: Rules,
-    /// Symbols of nodes already compiled, by address; the tools outlive the compilation.
+    /// Symbols of nodes already compiled, by address: the tools hold them for longer than the compilation takes.
     nodes: HashMap<*const Node, Symbol>,
     /// Symbols of strings and numbers by their constraints, which tools tend to share.
     texts: HashMap<Text, Symbol>,
@@ -114,7 +114,7 @@ impl Compiler {
         let symbol = match &**node {
             Node::Never(_) => return Err(Fault::new(at, "schema", "nothing fits").into()),
             Node::Any => return Ok(self.any(FREE_DEPTH)?),
-            Node::Literals(values) => self.rules.terminal(lexeme::literals(values))?,
+            Node::Literals(values) => self.literals(values)?,
             Node::Text(text) => match self.texts.get(text) {
                 Some(symbol) => *symbol,
                 None => {
@@ -141,6 +141,57 @@ impl Compiler {
         };
         self.nodes.insert(address, symbol);
         Ok(symbol)
+    }
+
+    /// One of these values. Lists and objects are spelt out bracket by bracket, like all others: the lexer takes the
+    /// longest text it can, so no terminal may begin with the whole of another.
+    fn literals(&mut self, values: &[Value]) -> Result<Symbol> {
+        let (nested, scalars): (Vec<&Value>, Vec<&Value>) =
+            values.iter().partition(|value| value.is_array() || value.is_object());
+        let mut branches = Vec::new();
+        if !scalars.is_empty() {
+            branches.push(self.rules.terminal(lexeme::literals(scalars))?);
+        }
+        for value in nested {
+            branches.push(self.literal(value)?);
+        }
+        self.rules.choice(&branches)
+    }
+
+    fn literal(&mut self, value: &Value) -> Result<Symbol> {
+        let mut parts = Vec::new();
+        match value {
+            Value::Array(items) => {
+                parts.push(self.rules.text("[")?);
+                for (i, item) in items.iter().enumerate() {
+                    if i > 0 {
+                        parts.push(self.rules.text(",")?);
+                    }
+                    parts.push(self.literal(item)?);
+                }
+                parts.push(self.rules.text("]")?);
+            }
+            Value::Object(members) => {
+                parts.push(self.rules.text("{")?);
+                for (i, (key, value)) in members.iter().enumerate() {
+                    if i > 0 {
+                        parts.push(self.rules.text(",")?);
+                    }
+                    let value = self.literal(value)?;
+                    parts.push(self.member(key, value)?);
+                }
+                parts.push(self.rules.text("}")?);
+            }
+            scalar => parts.push(self.rules.text(&scalar.to_string())?),
+        }
+        self.rules.sequence(&parts)
+    }
+
+    /// A key and its value.
+    fn member(&mut self, key: &str, value: Symbol) -> Result<Symbol> {
+        let key = self.rules.text(&Value::from(key).to_string())?;
+        let colon = self.rules.text(":")?;
+        self.rules.sequence(&[key, colon, value])
     }
 
     /// Any value that nests at most `depth` deep.
@@ -239,7 +290,7 @@ impl Compiler {
         }
         let parts = values
             .iter()
-            .map(|value| self.rules.text(&value.to_string()))
+            .map(|value| self.literal(value))
             .collect::<Result<Vec<_>>>()?;
         let most = array.longest.unwrap_or(values.len()).min(values.len());
         let items = self.rules.distinct(&parts, array.shortest, most)?;
@@ -251,9 +302,8 @@ impl Compiler {
     fn object(&mut self, object: &Object, at: &str) -> Compile<Symbol> {
         let mut members = Vec::new();
         for property in &object.properties {
-            let key = self.rules.text(&format!("{}:", Value::from(property.name.as_str())))?;
-            let value = self.node(&property.node, &path(at, &property.name))?;
-            members.push((self.rules.sequence(&[key, value])?, property.presence));
+            let value = self.node(&property.node, &below(at, &property.name))?;
+            members.push((self.member(&property.name, value)?, property.presence));
         }
         let other = match object.open() {
             None => None,
@@ -266,9 +316,9 @@ impl Compiler {
                     .collect();
                 let key = self.rules.terminal(lexeme::other_key(&taken))?;
                 let colon = self.rules.text(":")?;
-                let value = match (&object.extra, &*node) {
-                    (Extra::Unstated, _) | (_, Node::Any) => self.any(FREE_DEPTH - 1)?,
-                    _ => self.node(&node, &path(at, "*"))?,
+                let value = match &*node {
+                    Node::Any => self.any(FREE_DEPTH - 1)?,
+                    _ => self.node(&node, &below(at, "*"))?,
                 };
                 Some(self.rules.sequence(&[key, colon, value])?)
             }
@@ -277,12 +327,5 @@ impl Compiler {
         let inside = inside.ok_or_else(|| Fault::new(at, "minProperties", "no object fits"))?;
         let (open, close) = (self.rules.text("{")?, self.rules.text("}")?);
         Ok(self.rules.sequence(&[open, inside, close])?)
-    }
-}
-
-fn path(at: &str, key: &str) -> String {
-    match at {
-        "" => key.into(),
-        _ => format!("{at}.{key}"),
     }
 }

@@ -20,13 +20,13 @@ const STEP_SCALE: u32 = 8;
 pub(super) type Reason = (&'static str, String);
 
 /// Exactly this JSON text.
-pub(super) fn literal(text: &str) -> RegexAst {
+fn literal(text: &str) -> RegexAst {
     RegexAst::Literal(text.into())
 }
 
 /// One of these values, in compact JSON.
-pub(super) fn literals(values: &[Value]) -> RegexAst {
-    RegexAst::Or(values.iter().map(|value| literal(&value.to_string())).collect())
+pub(super) fn literals<'a>(values: impl IntoIterator<Item = &'a Value>) -> RegexAst {
+    RegexAst::Or(values.into_iter().map(|value| literal(&value.to_string())).collect())
 }
 
 /// A JSON string within the given lengths.

@@ -16,6 +16,9 @@ use crate::error::{Error, Result};
 /// The longest token that the trie holds.
 const LONGEST_TOKEN_BYTES: usize = 1024;
 
+/// The bytes of all tokens that the trie holds.
+const LARGEST_BYTES: usize = 4_000_000;
+
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
@@ -89,7 +92,7 @@ impl Vocabulary {
     /// Makes `tokens`, in the order of their ids, ready. Costs tens of milliseconds for thousands of tokens.
     ///
     /// # Errors
-    /// [`Error::Tokenizer`] for a marker outside the vocabulary, a token longer than 1,024 bytes, or bytes no token spells.
+    /// [`Error::Tokenizer`] for a marker outside the vocabulary, a token longer than 1,024 bytes, or more than 4 MB of tokens.
     pub fn new(tokens: Vec<Token>, markers: Markers) -> Result<Self> {
         let count = tokens.len();
         let ids = [markers.tool_call.0, markers.tool_call.1, markers.eos];
@@ -109,6 +112,11 @@ impl Vocabulary {
             return Err(Error::Tokenizer(format!(
                 "token {id} has {found} bytes, at most {LONGEST_TOKEN_BYTES} can be matched"
             )));
+        }
+        let total: usize = tokens.iter().map(|token| token.bytes.len()).sum();
+        if total > LARGEST_BYTES {
+            let reason = format!("the tokens have {total} bytes in all, at most {LARGEST_BYTES} can be matched");
+            return Err(Error::Tokenizer(reason));
         }
         let words = words(&tokens);
         let info = TokRxInfo::new(count as u32, markers.eos);

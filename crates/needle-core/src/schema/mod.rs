@@ -20,6 +20,7 @@
 //! - Keys are written in the order of `properties`; a key of the input that is not declared comes after them.
 //! - An object that declares `properties` and says nothing of `additionalProperties` takes no other key. One that declares
 //!   no properties at all takes any, except the parameters of a tool, which are then empty.
+//! - A list without `items` takes any values, and a parameter without any keyword takes any value.
 //! - Numbers that carry a bound are written without an exponent, with at most 20 digits before the point and as many
 //!   after it as a double can tell apart, and those with `multipleOf` have at most 15 digits in all; free ones have at
 //!   most 36 digits on either side of the point.
@@ -39,9 +40,9 @@ mod reference;
 mod standard;
 
 pub(crate) use decimal::{Decimal, gcd};
-pub(crate) use fault::Fault;
+pub(crate) use fault::{Fault, below};
 pub(crate) use member::misfit;
-pub(crate) use node::{Array, Bound, Extra, Format, Node, Number, Object, Presence, Text, TextRule};
+pub(crate) use node::{Array, Bound, Format, Node, Number, Object, Presence, Text, TextRule};
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! The engine for the CPU: decoding and prefill from packed weights, without tensors.
 //!
-//! It computes what [`crate::model`] defines, which stays the oracle; [`layer`] reads as the equations do.
+//! It computes what [`crate::model`] defines, which stays the oracle; `layer` reads as the equations do.
 //!
 //! - Weights keep their 2 to 4 bits. Their words are put in the order in which the kernels read them, once at load
-//!   ([`matrix`]); activations are rotated once for all matrices that read them ([`prepared`]).
+//!   (`matrix`); activations are rotated once for all matrices that read them (`prepared`).
 //! - A result never depends on how the positions were cut into passes, on the other sequences of a batch, or on the number
 //!   of threads: every sum runs in one fixed order.
-//! - Kernels are chosen at run time ([`simd`]).
+//! - Kernels are chosen at run time (`simd`).
 
 mod attention;
 mod cache;

@@ -2,7 +2,8 @@
 //!
 //! stdout carries the answer and nothing else; everything else goes to stderr. Exit code 0 for an answer, 1 for an error,
 //! 2 for a wrong command line.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+// The doc comments of `args.rs` are help texts, where `cuda[:n]` is no link.
+#![allow(clippy::print_stdout, clippy::print_stderr, rustdoc::broken_intra_doc_links)]
 
 mod args;
 mod commands;

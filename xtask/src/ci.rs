@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     ("features", features::run),
     ("licences", licences::run),
     ("clippy", clippy),
+    ("library", library),
     ("test", test),
     ("docs", docs),
     ("check metal", check::metal),
@@ -85,6 +86,12 @@ fn fmt() -> Result<()> {
 
 fn clippy() -> Result<()> {
     let mut clippy = cargo(&["clippy", "--workspace", "--all-targets", "--features", "xtask/bench"]);
+    execute(clippy.args(["--", "-D", "warnings"]))
+}
+
+/// Clippy of needle-core without its defaults, as a program on a device would take it.
+fn library() -> Result<()> {
+    let mut clippy = cargo(&["clippy", "--package", "needle-core", "--no-default-features"]);
     execute(clippy.args(["--", "-D", "warnings"]))
 }
 

@@ -1,4 +1,5 @@
-//! The feature graph: a GPU feature has to reach every candle crate, and a plain build has to pull no GPU crate.
+//! The feature graph: a GPU feature has to reach every candle crate, a plain build has to pull no GPU crate, and the library
+//! without its defaults nothing that talks to a network.
 //!
 //! A candle crate that the feature does not reach compiles, and fails at run time with "no cuda implementation for …".
 
@@ -18,18 +19,29 @@ const BACKENDS: &[(&str, &str, &str)] = &[("gpu", "cuda", LINUX_TARGET), ("metal
 /// Crates that only a GPU feature may bring.
 const GPU_CRATES: &[&str] = &["cudarc", "candle-kernels", "candle-metal-kernels", "objc2"];
 
+/// Crates that only needle-core's feature `hub` may bring.
+const NETWORK_CRATES: &[&str] = &["hf-hub", "reqwest", "ring", "rustls", "ureq"];
+
 /// Checks every package with each of the features and with none.
 pub(crate) fn run() -> Result<()> {
     let mut faults = Vec::new();
     for package in PACKAGES {
         for (feature, leaf, target) in BACKENDS {
-            for name in unreached(&tree(package, Some(feature), target)?, leaf) {
+            for name in unreached(&tree(package, target, &["--features", feature])?, leaf) {
                 faults.push(format!("{package}: feature {feature} does not turn on {name}/{leaf}"));
             }
-            for name in gpu_crates(&tree(package, None, target)?) {
+            for name in among(&tree(package, target, &[])?, GPU_CRATES) {
                 faults.push(format!("{package}: a plain build for {target} pulls {name}"));
             }
         }
+    }
+    let bare = tree(
+        "needle-core",
+        LINUX_TARGET,
+        &["--no-default-features", "--edges", "normal"],
+    )?;
+    for name in among(&bare, NETWORK_CRATES) {
+        faults.push(format!("needle-core: without default features it pulls {name}"));
     }
     if !faults.is_empty() {
         bail!("the feature graph is wrong:\n  {}", faults.join("\n  "));
@@ -37,24 +49,10 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Lines `name version …|feature,feature`, one for each crate that a build of `package` links (or runs, for tests).
-fn tree(package: &str, feature: Option<&str>, target: &str) -> Result<String> {
-    let format = "{p}|{f}";
-    let mut command = cargo(&[
-        "tree",
-        "--package",
-        package,
-        "--target",
-        target,
-        "--prefix",
-        "none",
-        "--format",
-        format,
-    ]);
-    if let Some(feature) = feature {
-        command.args(["--features", feature]);
-    }
-    output(&mut command)
+/// Lines `name version …|feature,feature`, one for each crate that a build of `package`, or of its tests, needs.
+fn tree(package: &str, target: &str, options: &[&str]) -> Result<String> {
+    let mut tree = cargo(&["tree", "--package", package, "--target", target]);
+    output(tree.args(["--prefix", "none", "--format", "{p}|{f}"]).args(options))
 }
 
 /// Candle crates and our own leaf that lack the feature `leaf`. Kernel crates have no such feature: they are it.
@@ -74,14 +72,13 @@ fn unreached(tree: &str, leaf: &str) -> Vec<String> {
     expected
 }
 
-fn gpu_crates(tree: &str) -> Vec<&str> {
-    let mut found: Vec<&str> = crates(tree)
-        .map(|(name, _)| name)
-        .filter(|name| GPU_CRATES.contains(name))
-        .collect();
-    found.sort_unstable();
-    found.dedup();
-    found
+/// Those of `names` that the tree contains.
+fn among<'a>(tree: &str, names: &[&'a str]) -> Vec<&'a str> {
+    names
+        .iter()
+        .copied()
+        .filter(|name| crates(tree).any(|(found, _)| found == *name))
+        .collect()
 }
 
 fn crates(tree: &str) -> impl Iterator<Item = (&str, &str)> {
@@ -119,8 +116,8 @@ needle-cuda v0.1.0 (/somewhere)|cuda";
     }
 
     #[test]
-    fn gpu_crates_of_a_plain_build_are_named() {
-        assert_eq!(gpu_crates(GOOD), ["candle-kernels", "cudarc"]);
-        assert!(gpu_crates("candle-core v0.11.1|default\nserde v1.0.0|std").is_empty());
+    fn crates_that_should_not_be_there_are_named() {
+        assert_eq!(among(GOOD, GPU_CRATES), ["cudarc", "candle-kernels"]);
+        assert!(among("candle-core v0.11.1|default\nserde v1.0.0|std", GPU_CRATES).is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! The grammar of completions: what it admits and refuses, random walks through it, and tools in all their spellings.
 #![allow(clippy::unwrap_used)]
 
+mod blowup;
 mod budget;
 mod completion;
 mod containers;

@@ -16,6 +16,9 @@ const EMPTINESS_FUEL: u64 = 500_000;
 const STEP_LIMIT: i128 = 400_000_000;
 const STEP_SCALE: u32 = 8;
 
+/// Work that the search for a first multiple inside a range may cost before the step is refused.
+const STEP_FUEL: u64 = 5_000_000;
+
 /// Why a scalar cannot be compiled: keyword and reason.
 pub(super) type Reason = (&'static str, String);
 
@@ -91,7 +94,7 @@ pub(super) fn text(text: &Text) -> Result<RegexAst, Reason> {
             .iter()
             .find(|rule| matches!(rule, TextRule::Pattern(_)))
             .map_or("format", |_| "pattern");
-        if is_empty(&whole).map_err(|reason| (keyword, reason))? {
+        if is_empty(&whole, EMPTINESS_FUEL).map_err(|reason| (keyword, reason))? {
             return Err((keyword, "no string fits it together with the other keywords".into()));
         }
     }
@@ -106,17 +109,21 @@ fn search(pattern: &str) -> Result<RegexAst, Reason> {
     let ast = RegexAst::SearchRegex(rust.into_owned());
     RegexBuilder::new()
         .mk(&ast)
-        .map_err(|error| refuse(error.to_string()))?;
+        .map_err(|error| refuse(last_line(&error.to_string())))?;
     Ok(ast)
 }
 
-fn is_empty(ast: &RegexAst) -> Result<bool, String> {
+/// What the parser of patterns says, without the drawing above it.
+fn last_line(error: &str) -> String {
+    let line = error.lines().rfind(|line| !line.trim().is_empty()).unwrap_or(error);
+    line.trim().trim_start_matches("error: ").to_string()
+}
+
+fn is_empty(ast: &RegexAst, fuel: u64) -> Result<bool, String> {
     let mut builder = RegexBuilder::new();
     let too_complex = |error| format!("too complex: {error}");
     let expression = builder.mk(ast).map_err(too_complex)?;
-    let mut regex = builder
-        .into_regex_limited(expression, EMPTINESS_FUEL)
-        .map_err(too_complex)?;
+    let mut regex = builder.into_regex_limited(expression, fuel).map_err(too_complex)?;
     Ok(regex.always_empty())
 }
 
@@ -141,7 +148,14 @@ pub(super) fn number(number: &Number) -> Result<RegexAst, Reason> {
         Some(step) => {
             let multiples = multiples(step, number.whole)?;
             near_zero(number, step)?;
-            Ok(RegexAst::And(vec![range, multiples]))
+            let whole = RegexAst::And(vec![range, multiples]);
+            if number.low.is_some() || number.high.is_some() {
+                let refuse = |why: String| ("multipleOf", format!("the multiples inside the range are {why}"));
+                if is_empty(&whole, STEP_FUEL).map_err(refuse)? {
+                    return Err(nothing());
+                }
+            }
+            Ok(whole)
         }
     }
 }

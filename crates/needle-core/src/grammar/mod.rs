@@ -13,6 +13,7 @@
 
 mod bridge;
 mod compile;
+mod culprit;
 mod forced;
 mod format;
 mod keys;
@@ -106,12 +107,15 @@ impl Grammar {
                 .as_ref()
                 .is_none_or(|names| names.iter().any(|chosen| chosen == name))
         };
-        let chosen = tools.with_arguments().filter(|(tool, _)| offered(tool.name()));
-        let compiled = compile::calls(chosen, options)?;
+        let chosen: Vec<_> = tools
+            .with_arguments()
+            .filter(|(tool, _)| offered(tool.name()))
+            .collect();
+        let compiled = compile::calls(chosen.iter().copied(), options)?;
         let parser = vocabulary.inner.factory.create_parser_from_init_default(compiled.init);
         let start = llguidance::Matcher::new(parser);
         if let Some(error) = start.get_error() {
-            return Err(Error::Grammar(error));
+            return Err(culprit::find(&chosen, vocabulary, error));
         }
         Ok(Self {
             inner: Arc::new(Inner {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::budget::{Budget, NESTING_LIMIT};
 use super::constraint::{COUNT_LIMIT, Keywords};
 use super::fault::Fault;
 use super::keywords::{Treatment, Type, treatment};
@@ -16,8 +17,8 @@ use super::node::{Array, Never, Node};
 use super::reference::References;
 use super::{Oddity, RECURSION_LIMIT, exclusive};
 
-/// How many schemas are read for one tool, references followed: beyond it the schema is refused as too large.
-const SIZE_LIMIT: usize = 20_000;
+/// How many schemas `prefixItems` may list.
+const PREFIX_LIMIT: usize = 256;
 /// How many names `propertyNames` may allow, and how many values an `enum` may hold.
 const NAMES_LIMIT: usize = 1_000;
 
@@ -26,7 +27,8 @@ pub(crate) fn arguments(root: &Value) -> Result<(Arc<Node>, Vec<Oddity>), Fault>
     let mut builder = Builder {
         references: References::new(root),
         known: HashMap::new(),
-        size: 0,
+        budget: Budget::default(),
+        nesting: 0,
         oddities: Vec::new(),
     };
     let node = builder.stated(root, Place::root())?;
@@ -69,7 +71,9 @@ impl Place {
 struct Builder<'a> {
     references: References<'a>,
     known: HashMap<(String, usize), Arc<Node>>,
-    size: usize,
+    budget: Budget,
+    /// Schemas being read, one inside the other.
+    nesting: usize,
     oddities: Vec<Oddity>,
 }
 
@@ -84,14 +88,19 @@ impl<'a> Builder<'a> {
     }
 
     fn schema(&mut self, schema: &'a Value, place: Place) -> Result<Arc<Node>, Fault> {
-        self.size += 1;
-        if self.size > SIZE_LIMIT {
-            return Err(Fault::new(
-                &place.at,
-                "schema",
-                format!("more than {SIZE_LIMIT} parts once references are followed"),
-            ));
+        self.budget.spend(1, &place.at, "schema")?;
+        if self.nesting == NESTING_LIMIT {
+            let reason =
+                format!("more than {NESTING_LIMIT} schemas lie inside each other once references are followed");
+            return Err(Fault::new(&place.at, "schema", reason));
         }
+        self.nesting += 1;
+        let node = self.read(schema, place);
+        self.nesting -= 1;
+        node
+    }
+
+    fn read(&mut self, schema: &'a Value, place: Place) -> Result<Arc<Node>, Fault> {
         let map = match schema {
             Value::Bool(true) => return Ok(Arc::new(Node::Any)),
             Value::Bool(false) => return Ok(Arc::new(Node::Never(Never::Forbidden))),
@@ -128,18 +137,20 @@ impl<'a> Builder<'a> {
         let branch = Place { types, ..place.clone() };
         if let Some(reference) = keywords.get("$ref") {
             let target = self.reference(reference, &place)?;
-            node = merge(&node, &target, &place.at, "$ref")?;
+            node = merge(&node, &target, &place.at, "$ref", &mut self.budget)?;
         }
         for part in list(keywords, "allOf")? {
             let part = self.schema(part, branch.clone())?;
-            node = merge(&node, &part, &place.at, "allOf")?;
+            node = merge(&node, &part, &place.at, "allOf", &mut self.budget)?;
         }
         if map.contains_key("anyOf") {
             let branches = list(keywords, "anyOf")?
                 .iter()
                 .map(|part| self.schema(part, branch.clone()))
                 .collect::<Result<_, _>>()?;
-            node = merge(&node, &Node::union(branches), &place.at, "anyOf")?;
+            let union = Node::union(branches);
+            self.budget.spend(union.width(), &place.at, "anyOf")?;
+            node = merge(&node, &union, &place.at, "anyOf", &mut self.budget)?;
         }
         if map.contains_key("oneOf") {
             node = self.one_of(&node, keywords, &branch)?;
@@ -160,7 +171,7 @@ impl<'a> Builder<'a> {
                 ));
             }
             let part = self.schema(part, branch.clone())?;
-            branches.push(merge(node, &part, &branch.at, "oneOf")?);
+            branches.push(merge(node, &part, &branch.at, "oneOf", &mut self.budget)?);
         }
         exclusive::one_of(branches).map_err(|reason| keywords.fault("oneOf", reason))
     }
@@ -182,7 +193,12 @@ impl<'a> Builder<'a> {
         if shortest > COUNT_LIMIT {
             return Err(keywords.fault("minItems", format!("{shortest} is above {COUNT_LIMIT}")));
         }
-        let prefix = list_or_none(keywords, "prefixItems")?
+        let prefix = list_or_none(keywords, "prefixItems")?;
+        if prefix.len() > PREFIX_LIMIT {
+            let reason = format!("{} schemas, at most {PREFIX_LIMIT} can be honoured", prefix.len());
+            return Err(keywords.fault("prefixItems", reason));
+        }
+        let prefix = prefix
             .iter()
             .enumerate()
             .map(|(i, item)| self.stated(item, place.child(format!("{}[{i}]", place.at))))

@@ -1,5 +1,7 @@
 //! Reads the value of one keyword: counts, bounds, lists of names, formats, patterns.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::decimal::{Decimal, Outside};
@@ -78,10 +80,18 @@ impl<'a> Keywords<'a, '_> {
         let wrong = |value: &Value| self.fault(key, format!("expected a list of names, found {value}"));
         match self.get(key) {
             None => Ok(Vec::new()),
-            Some(value @ Value::Array(list)) => list
-                .iter()
-                .map(|name| name.as_str().ok_or_else(|| wrong(value)))
-                .collect(),
+            Some(value @ Value::Array(list)) => {
+                let mut seen = HashSet::new();
+                let mut names = Vec::new();
+                for name in list {
+                    let name = name.as_str().ok_or_else(|| wrong(value))?;
+                    if !seen.insert(name) {
+                        return Err(self.fault(key, format!("{name:?} is listed twice")));
+                    }
+                    names.push(name);
+                }
+                Ok(names)
+            }
             Some(value) => Err(wrong(value)),
         }
     }

@@ -28,9 +28,13 @@ impl Fault {
         Error::Schema {
             tool: tool.into(),
             field: (!field.is_empty()).then_some(field),
-            reason: format!("{keyword}: {reason}"),
+            reason: format!("{keyword}: {}", one_line(&reason)),
         }
     }
+}
+
+fn one_line(reason: &str) -> String {
+    reason.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 /// The path of `key` below the field `at`.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::budget::Budget;
 use super::fault::{Fault, below};
 use super::member::admits;
 use super::node::{Array, Extra, Never, Node, Number, Object, Presence, Property, Text};
@@ -12,13 +13,25 @@ use super::node::{Array, Extra, Never, Node, Number, Object, Presence, Property,
 const DEPTH_LIMIT: usize = 40;
 
 /// What fits both `a` and `b`; `keyword` is what joins them, for the message.
-pub(crate) fn merge(a: &Arc<Node>, b: &Arc<Node>, at: &str, keyword: &str) -> Result<Arc<Node>, Fault> {
-    Merge { keyword, depth: 0 }.nodes(a, b, at)
+pub(crate) fn merge(
+    a: &Arc<Node>,
+    b: &Arc<Node>,
+    at: &str,
+    keyword: &str,
+    budget: &mut Budget,
+) -> Result<Arc<Node>, Fault> {
+    Merge {
+        keyword,
+        depth: 0,
+        budget,
+    }
+    .nodes(a, b, at)
 }
 
 struct Merge<'a> {
     keyword: &'a str,
     depth: usize,
+    budget: &'a mut Budget,
 }
 
 impl Merge<'_> {
@@ -33,6 +46,7 @@ impl Merge<'_> {
                 format!("merging goes deeper than {DEPTH_LIMIT} levels"),
             ));
         }
+        self.budget.spend(1, at, self.keyword)?;
         self.depth += 1;
         let merged = self.pair(a, b, at);
         self.depth -= 1;

@@ -16,6 +16,9 @@
 //! | `oneOf` | where the branches provably exclude each other, or are all finite |
 //! | `$ref`, `$defs`, `definitions` | pointers inside the schema; recursion up to [`RECURSION_LIMIT`] |
 //!
+//! One tool may have [`SIZE_LIMIT`] parts, counted once references are followed, unions flattened and `allOf` merged (equal
+//! branches count once), at most 128 of them inside each other; `prefixItems` takes at most 256 schemas.
+//!
 //! Readings that are stricter than JSON Schema:
 //! - Keys are written in the order of `properties`; a key of the input that is not declared comes after them.
 //! - An object that declares `properties` and says nothing of `additionalProperties` takes no other key. One that declares
@@ -27,6 +30,7 @@
 //! - Formats admit what the last check admits and a little less: no leap seconds, no host names with a double hyphen.
 //! - Values under no constraint nest at most [`FREE_DEPTH`] deep, and their keys carry no escapes.
 
+mod budget;
 mod build;
 mod constraint;
 mod decimal;
@@ -39,6 +43,7 @@ mod node;
 mod reference;
 mod standard;
 
+pub use budget::SIZE_LIMIT;
 pub(crate) use decimal::{Decimal, gcd};
 pub(crate) use fault::{Fault, below};
 pub(crate) use member::misfit;

@@ -1,5 +1,6 @@
 //! The tree of constraints that a schema is read into. Shared nodes are shared: a recursive definition is a graph of them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -178,10 +179,13 @@ impl Node {
         matches!(self, Self::Never(_))
     }
 
-    /// The union of `branches`: those that are nothing drop out, nested unions are flattened.
+    /// The union of `branches`: those that are nothing drop out, nested unions are flattened, and what
+    /// stands there already is not added again.
     pub(crate) fn union(branches: Vec<Arc<Node>>) -> Arc<Self> {
         let mut kept: Vec<Arc<Node>> = Vec::new();
         let mut literals: Vec<Value> = Vec::new();
+        let mut written: HashSet<String> = HashSet::new();
+        let mut seen = Seen::default();
         let mut first_never = None;
         for branch in branches {
             match &*branch {
@@ -189,15 +193,12 @@ impl Node {
                 Self::Never(_) => {
                     first_never.get_or_insert(branch);
                 }
-                Self::Union(inner) => kept.extend(inner.iter().cloned()),
-                Self::Literals(values) => literals.extend(
-                    values
-                        .iter()
-                        .filter(|v| !literals.contains(v))
-                        .cloned()
-                        .collect::<Vec<_>>(),
-                ),
-                _ => kept.push(branch),
+                Self::Union(inner) => kept.extend(inner.iter().filter(|inner| seen.add(inner)).cloned()),
+                Self::Literals(values) => {
+                    literals.extend(values.iter().filter(|value| written.insert(value.to_string())).cloned());
+                }
+                _ if seen.add(&branch) => kept.push(branch),
+                _ => {}
             }
         }
         if !literals.is_empty() {
@@ -208,6 +209,14 @@ impl Node {
             (0, None) => Arc::new(Self::Never(Never::Forbidden)),
             (1, _) => kept.swap_remove(0),
             _ => Arc::new(Self::Union(kept)),
+        }
+    }
+
+    /// Number of branches.
+    pub(crate) fn width(&self) -> usize {
+        match self {
+            Self::Union(branches) => branches.len(),
+            _ => 1,
         }
     }
 
@@ -229,6 +238,26 @@ impl Node {
             }
             Self::Never(_) | Self::Any | Self::Text(_) | Self::Array(_) | Self::Object(_) => None,
         }
+    }
+}
+
+/// Branches that a union has already. Arrays and objects count as equal only where they are shared.
+#[derive(Default)]
+struct Seen {
+    shared: HashSet<*const Node>,
+    texts: HashSet<Text>,
+    numbers: HashSet<Number>,
+}
+
+impl Seen {
+    /// Whether `node` is new.
+    fn add(&mut self, node: &Arc<Node>) -> bool {
+        self.shared.insert(Arc::as_ptr(node))
+            && match &**node {
+                Node::Text(text) => self.texts.insert(text.clone()),
+                Node::Number(number) => self.numbers.insert(number.clone()),
+                _ => true,
+            }
     }
 }
 

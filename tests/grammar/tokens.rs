@@ -68,3 +68,27 @@ fn a_very_long_token() {
     ids.push(longest.len() as u32 - 1);
     assert_eq!(follow(&mut matcher, &ids), None);
 }
+
+/// No object gets a key twice, not even by a token that holds both.
+#[test]
+fn tokens_that_repeat_a_key() {
+    let twice = br#""a":1,"a""#.to_vec();
+    let again = br#"a":"#.to_vec();
+    let vocabulary = vocabulary::with_extra(vec![twice, again]);
+    let (twice, again) = (vocabulary.len() as u32 - 2, vocabulary.len() as u32 - 1);
+    let tools = ToolSet::parse(r#"[{"name":"t","parameters":{"type":"object","properties":{"x":{"type":"object"}}}}]"#)
+        .unwrap();
+    let grammar = Grammar::compile(&tools, &vocabulary, &GrammarOptions::default()).unwrap();
+    let mut matcher = grammar.matcher();
+    let bytes = |text: &str| text.bytes().map(u32::from).collect::<Vec<_>>();
+    let mut ids = vec![256];
+    ids.extend(bytes(r#"[{"name":"t","arguments":{"x":{"#));
+    assert_eq!(follow(&mut matcher, &ids), None);
+    assert!(!matcher.mask().unwrap().is_allowed(twice));
+    assert_eq!(follow(&mut matcher, &bytes("\"")), None);
+    assert!(matcher.mask().unwrap().is_allowed(again));
+    assert_eq!(follow(&mut matcher, &bytes(r#"a":{"a":2},""#)), None);
+    assert!(!matcher.mask().unwrap().is_allowed(again));
+    assert!(matcher.accept(again).is_err());
+    assert_eq!(follow(&mut matcher, &bytes(r#"b":3}}}]"#)), None);
+}

@@ -240,28 +240,24 @@ impl Matcher {
         }
     }
 
+    /// Whether `bytes` would end a key that its object has already. With no key behind us that takes two keys in one token.
     fn repeats_key(&self, bytes: &[u8]) -> bool {
+        let quotes = bytes.iter().filter(|byte| **byte == b'"').count();
         let tracker = self
             .keys
             .as_ref()
-            .filter(|keys| bytes.contains(&b'"') && keys.has_keys());
+            .filter(|keys| quotes >= if keys.has_keys() { 1 } else { 4 });
         tracker.is_some_and(|keys| keys.clone().advance(bytes).is_err())
     }
 
     fn without_repeated_keys(&self, mask: &mut TokenMask) {
-        if !self.keys.as_ref().is_some_and(KeyTracker::has_keys) {
+        if self.keys.is_none() {
             return;
         }
         let vocabulary = &self.grammar.inner.vocabulary.inner;
-        for id in vocabulary
-            .quotes
-            .iter()
-            .copied()
-            .filter(|id| mask.is_allowed(*id))
-            .collect::<Vec<_>>()
-        {
-            if self.repeats_key(&vocabulary.tokens[id as usize].bytes) {
-                mask.disallow(id);
+        for id in &vocabulary.quotes {
+            if mask.is_allowed(*id) && self.repeats_key(&vocabulary.tokens[*id as usize].bytes) {
+                mask.disallow(*id);
             }
         }
     }

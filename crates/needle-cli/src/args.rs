@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use needle_core::{DeviceSpec, Sampling};
 
-use crate::{commands, version};
+use crate::{commands, input::WrongUsage, numbers, version};
 
 /// Tool calls from text, by Needle, the tiny tool-calling model.
 ///
 /// Try: needle run --model demo --tools examples/home.json "dim the kitchen to 30"
 #[derive(Debug, Parser)]
-#[command(name = "needle", version = version::text(), arg_required_else_help = true)]
+#[command(name = "needle", version = version::text())]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -39,6 +39,10 @@ pub(crate) enum Command {
     Download(commands::download::Args),
     /// List, check or remove downloaded weights
     Models(commands::models::Args),
+    /// Print a script that completes this command in a shell
+    Completions(CompletionsArgs),
+    /// Print a page for `man`
+    Man(ManArgs),
 }
 
 /// Which model, and where it runs.
@@ -62,7 +66,7 @@ pub(crate) struct ModelArgs {
     pub(crate) dtype: Option<String>,
 
     /// Threads on the CPU [default: as many as prove fastest, at most one a core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = numbers::count())]
     pub(crate) threads: Option<usize>,
 
     /// Say nothing on stderr but errors
@@ -77,27 +81,38 @@ pub(crate) struct DecodeArgs {
     #[arg(long, default_value_t = 256, value_name = "N")]
     pub(crate) max_new_tokens: usize,
 
-    /// Randomness; 0 always takes the likeliest token
-    #[arg(long, default_value_t = 0.0, value_name = "T")]
+    /// Randomness, 0 to 1000; 0 always takes the likeliest token
+    #[arg(long, default_value_t = 0.0, value_name = "T", allow_negative_numbers = true, value_parser = numbers::temperature)]
     pub(crate) temperature: f64,
 
     /// Choose among the K likeliest tokens only [default: all]
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = numbers::count())]
     pub(crate) top_k: Option<usize>,
 
     /// Choose among the likeliest tokens that together reach this probability [default: all]
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = numbers::share)]
     pub(crate) top_p: Option<f64>,
 
-    /// Seed of the randomness
-    #[arg(long, default_value_t = 0)]
-    pub(crate) seed: u64,
+    /// Seed of the randomness [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
 }
 
 impl DecodeArgs {
-    pub(crate) fn sampling(&self) -> Sampling {
+    /// How tokens are picked. What only bends chance is refused where there is none.
+    pub(crate) fn sampling(&self) -> Result<Sampling, WrongUsage> {
         if self.temperature == 0.0 {
-            return Sampling::Greedy;
+            let given = [
+                ("--top-k", self.top_k.is_some()),
+                ("--top-p", self.top_p.is_some()),
+                ("--seed", self.seed.is_some()),
+            ];
+            return match given.into_iter().find(|(_, given)| *given) {
+                Some((flag, _)) => Err(WrongUsage(format!(
+                    "{flag} does nothing without a --temperature above 0"
+                ))),
+                None => Ok(Sampling::Greedy),
+            };
         }
         let Self {
             temperature,
@@ -106,12 +121,12 @@ impl DecodeArgs {
             seed,
             ..
         } = *self;
-        Sampling::Random {
+        Ok(Sampling::Random {
             temperature,
             top_k,
             top_p,
-            seed,
-        }
+            seed: seed.unwrap_or(0),
+        })
     }
 }
 
@@ -135,11 +150,11 @@ pub(crate) struct ToolArgs {
     pub(crate) no_grammar: bool,
 
     /// Withhold calls below this confidence, 0 to 1 [default: none are withheld]
-    #[arg(long, value_name = "C")]
+    #[arg(long, value_name = "C", allow_negative_numbers = true, value_parser = numbers::confidence)]
     pub(crate) min_confidence: Option<f32>,
 
     /// Tools offered at once; of more, the model's retrieval head chooses
-    #[arg(long, default_value_t = 5, value_name = "K")]
+    #[arg(long, default_value_t = 5, value_name = "K", value_parser = numbers::count())]
     pub(crate) top_tools: usize,
 
     /// Keep the retrieval vectors of the tools in this file [default: made anew each time]
@@ -190,9 +205,13 @@ pub(crate) struct ChatArgs {
     pub(crate) stateless: bool,
 
     /// Program that carries out a tool: it gets the arguments as JSON on stdin and answers with JSON on stdout. May be given
-    /// for several tools. No shell is involved [default: results are typed in]
+    /// for several tools. No shell is involved [default: results are typed in at the terminal]
     #[arg(long, value_name = "TOOL=PROGRAM")]
     pub(crate) exec: Vec<String>,
+
+    /// Seconds after which such a program is stopped
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = numbers::seconds())]
+    pub(crate) exec_timeout: u64,
 
     /// Print one JSON object a turn
     #[arg(long)]
@@ -204,8 +223,8 @@ pub(crate) struct ExtractArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
 
-    /// JSON schema of an object: a file or the JSON itself
-    #[arg(long, value_name = "FILE|JSON")]
+    /// JSON schema of an object: a file, the JSON itself, or - for stdin
+    #[arg(long, value_name = "FILE|JSON|-")]
     pub(crate) schema: String,
 
     /// The text, or - for stdin
@@ -215,6 +234,10 @@ pub(crate) struct ExtractArgs {
     /// File of JSON lines, each a text or an object with a field `text`, or - for stdin; one result line each, in order
     #[arg(long, value_name = "FILE|-", conflicts_with = "text")]
     pub(crate) jsonl: Option<String>,
+
+    /// Tokens to write at most, for each text
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub(crate) max_new_tokens: usize,
 
     /// Refuse values that contradict the text
     #[arg(long)]
@@ -244,7 +267,7 @@ pub(crate) struct RetrieveArgs {
     pub(crate) tools: String,
 
     /// Tools to print
-    #[arg(long, default_value_t = 5, value_name = "K")]
+    #[arg(long, default_value_t = 5, value_name = "K", value_parser = numbers::count())]
     pub(crate) top_tools: usize,
 
     /// Keep the retrieval vectors of the tools in this file [default: made anew each time]
@@ -293,4 +316,16 @@ pub(crate) struct DevicesArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The page of one command, such as run [default: the page of needle itself]
+    pub(crate) command: Option<String>,
 }

@@ -14,7 +14,9 @@ use needle_core::{
 };
 
 use crate::{
-    args::{DecodeArgs, ModelArgs, ToolArgs},
+    args::{ModelArgs, ToolArgs},
+    hints::OfModel,
+    notice,
     progress::Progress,
     weights,
 };
@@ -40,7 +42,8 @@ pub(crate) fn checkpoint(model: Option<&str>, progress: &Progress) -> Result<Che
     if model == Some(DEMO) {
         return Ok(Checkpoint::demo()?);
     }
-    Ok(Checkpoint::open(&weights::locate(model, Generation::Two, progress)?)?)
+    let path = weights::locate(model, Generation::Two, progress)?;
+    Ok(Checkpoint::open(&path).map_err(OfModel)?)
 }
 
 /// Opens the model on its device, and says where it runs.
@@ -77,19 +80,15 @@ pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
             .as_ref()
             .map(|notice| format!(" ({notice})"))
             .unwrap_or_default();
-        eprintln!("device: {} {}{why}", device.name, engine.runner().dtype().as_str());
+        let dtype = engine.runner().dtype().as_str();
+        notice::say(format!("device: {} {dtype}{why}", device.name));
     }
     Ok(engine)
 }
 
-/// An agent with these tools and the settings of the command line.
-pub(crate) fn agent(engine: &Arc<Engine>, set: &ToolSet, tools: &ToolArgs, decode: &DecodeArgs) -> NeedleBuilder {
-    let mut builder = Needle::builder()
-        .engine(engine)
-        .tools(set)
-        .sampling(decode.sampling())
-        .max_new_tokens(decode.max_new_tokens)
-        .top_tools(tools.top_tools);
+/// An agent with these tools and what the command line says about them.
+pub(crate) fn agent(engine: &Arc<Engine>, set: &ToolSet, tools: &ToolArgs) -> NeedleBuilder {
+    let mut builder = Needle::builder().engine(engine).tools(set).top_tools(tools.top_tools);
     if let Some(system) = &tools.system {
         builder = builder.system(system);
     }
@@ -112,7 +111,8 @@ pub(crate) fn agent(engine: &Arc<Engine>, set: &ToolSet, tools: &ToolArgs, decod
 pub(crate) fn tool_set(source: &str) -> Result<ToolSet> {
     let (text, name) = json_text(source, "tools")?;
     let set = ToolSet::parse(&text).with_context(|| name)?;
-    set.warnings().for_each(|warning| eprintln!("warning: {warning}"));
+    set.warnings()
+        .for_each(|warning| notice::say(format!("warning: {}", notice::flat(&warning.to_string()))));
     Ok(set)
 }
 
@@ -126,6 +126,15 @@ pub(crate) fn json_text(source: &str, what: &str) -> Result<(String, String)> {
     }
     let text = fs::read_to_string(source).with_context(|| format!("{what} file {source}"))?;
     Ok((text, source.to_owned()))
+}
+
+/// Refuses two sources that would both read stdin: each is a name and its argument, `-` for stdin; the second may be absent,
+/// which means stdin too.
+pub(crate) fn apart((first, source): (&str, &str), (second, other): (&str, Option<&str>)) -> Result<(), WrongUsage> {
+    if source == "-" && other.is_none_or(|other| other == "-") {
+        return Err(WrongUsage(format!("{first} and {second} cannot both come from stdin")));
+    }
+    Ok(())
 }
 
 /// The argument, or all of stdin where there is none. A last line break is not part of it.

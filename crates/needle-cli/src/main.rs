@@ -2,14 +2,19 @@
 //!
 //! stdout carries the answer and nothing else; everything else goes to stderr. Exit code 0 for an answer, 1 for an error,
 //! 2 for a wrong command line.
+
 // The doc comments of `args.rs` are help texts, where `cuda[:n]` is no link.
-#![allow(clippy::print_stdout, clippy::print_stderr, rustdoc::broken_intra_doc_links)]
+#![allow(rustdoc::broken_intra_doc_links)]
 
 mod args;
 mod commands;
 mod hints;
 mod input;
+mod notice;
+mod numbers;
+mod program;
 mod progress;
+mod remarks;
 mod version;
 mod weights;
 
@@ -21,6 +26,10 @@ use args::{Arguments, Command};
 
 fn main() -> ExitCode {
     keep_freed_memory();
+    if std::env::args_os().len() <= 1 {
+        notice::say(WELCOME);
+        return ExitCode::from(2);
+    }
     let outcome = match Arguments::parse().command {
         Command::Run(args) => commands::run::run(&args),
         Command::Chat(args) => commands::chat::run(&args),
@@ -32,14 +41,16 @@ fn main() -> ExitCode {
         Command::Devices(args) => commands::devices::run(&args),
         Command::Download(args) => commands::download::run(&args),
         Command::Models(args) => commands::models::run(&args),
+        Command::Completions(args) => commands::shell::completions(&args),
+        Command::Man(args) => commands::shell::man(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", one_line(&error));
+            notice::say(format!("error: {}", notice::one_line(&error)));
             if let Some(hint) = hints::for_error(&error) {
-                eprintln!("hint: {hint}");
+                notice::say(format!("hint: {hint}"));
             }
             if error.is::<input::WrongUsage>() {
                 ExitCode::from(2)
@@ -50,21 +61,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// The error and its causes in one line; candle adds a backtrace to its own messages where `RUST_BACKTRACE` is set.
-fn one_line(error: &anyhow::Error) -> String {
-    let mut line = String::new();
-    for cause in error.chain() {
-        let text = cause.to_string();
-        let text = text.lines().next().unwrap_or_default();
-        // Some errors repeat their cause in their own text.
-        if line.is_empty() {
-            line = text.to_owned();
-        } else if !line.ends_with(text) {
-            line = format!("{line}: {text}");
-        }
-    }
-    line
-}
+/// What somebody who types only `needle` wants to know.
+const WELCOME: &str = "\
+needle turns words into tool calls.
+
+  needle run --model demo --tools examples/home.json \"dim the kitchen to 30\"   try the built-in model
+  needle run --model FILE --tools TOOLS.json \"what to do\"                      run a model file
+  needle --help                                                                everything else";
 
 /// Whoever reads our output may stop early.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

@@ -1,9 +1,15 @@
-//! A download on standard error: a bar on a terminal, one line for its start and each pause otherwise.
-
-use std::io::Write;
+//! Progress on standard error. A download: a bar on a terminal, one line for its start and each pause otherwise. Lines of a
+//! file: a bar on a terminal, nothing otherwise.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use needle_core::hub::Event;
+
+use crate::notice;
+
+/// A bar for bytes of a file, a spinner where nobody knows how many come; hidden where standard error is no terminal.
+pub(crate) fn of_bytes(total: Option<u64>) -> ProgressBar {
+    total.map_or_else(ProgressBar::new_spinner, ProgressBar::new)
+}
 
 const TEMPLATE: &str = "{msg} {bar:30} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
 
@@ -67,13 +73,11 @@ impl Progress {
         }
     }
 
-    /// A line above the bar. A standard error that is gone is no reason to stop a download.
+    /// A line above the bar.
     fn say(&self, line: &str) {
         if self.speech == Speech::Nothing {
             return;
         }
-        self.bar.suspend(|| {
-            let _ = writeln!(std::io::stderr(), "{line}");
-        });
+        self.bar.suspend(|| notice::say(line));
     }
 }

@@ -14,8 +14,9 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn needle(arguments: &[&str], stdin: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_needle"))
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_needle"));
+    command
         .args(arguments)
         .current_dir(repository())
         .env_remove("RUST_BACKTRACE")
@@ -24,11 +25,14 @@ fn needle(arguments: &[&str], stdin: &str) -> Output {
         .env("COLUMNS", "100")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .stderr(Stdio::piped());
+    command
+}
+
+fn needle(arguments: &[&str], stdin: impl AsRef<[u8]>) -> Output {
+    let mut child = command(arguments).spawn().unwrap();
     // A command that does not read stdin closes it; that is no fault of the test's.
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_ref());
     child.wait_with_output().unwrap()
 }
 
@@ -38,7 +42,7 @@ fn stdout(output: &Output) -> String {
 
 /// Compares a run with its snapshot.
 #[track_caller]
-fn snapshot(name: &str, arguments: &[&str], stdin: &str) {
+fn snapshot(name: &str, arguments: &[&str], stdin: impl AsRef<[u8]>) {
     let output = needle(arguments, stdin);
     let found = format!(
         "exit code {}\n--- stdout\n{}--- stderr\n{}",
@@ -253,7 +257,7 @@ fn a_prompt_that_does_not_fit_says_how_long_it_is() {
     let words = "word ".repeat(4000);
     let output = needle(
         &["run", "-q", "--model", "demo", "--tools", "examples/home.json"],
-        &words,
+        words,
     );
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
     let message = String::from_utf8(output.stderr).unwrap();
@@ -271,6 +275,18 @@ fn wrong_command_lines_exit_with_2() {
         &["frobnicate"],
         &["run", "--device", "tpu", "-t", "[]", "x"],
         &[],
+        &["run", "-t", "[]", "--temperature", "1001", "x"],
+        &["run", "-t", "[]", "--temperature", "nan", "x"],
+        &["run", "-t", "[]", "--top-p", "0", "x"],
+        &["run", "-t", "[]", "--top-k", "0", "x"],
+        &["run", "-t", "[]", "--min-confidence", "-0.1", "x"],
+        &["run", "-t", "[]", "--top-tools", "0", "x"],
+        &["run", "-t", "[]", "--threads", "0", "x"],
+        &["chat", "-t", "[]", "--exec-timeout", "0"],
+        &["extract", "--schema", "-", "--jsonl", "-"],
+        &["extract", "--schema", "-", "--text", "-"],
+        &["retrieve", "-t", "-"],
+        &["man", "fly"],
     ] {
         let output = needle(arguments, "");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -281,7 +297,18 @@ fn wrong_command_lines_exit_with_2() {
 #[test]
 fn every_command_describes_its_flags() {
     for command in [
-        "run", "chat", "extract", "embed", "retrieve", "inspect", "tokenize", "devices", "download", "models",
+        "run",
+        "chat",
+        "extract",
+        "embed",
+        "retrieve",
+        "inspect",
+        "tokenize",
+        "devices",
+        "download",
+        "models",
+        "completions",
+        "man",
     ] {
         let output = needle(&[command, "--help"], "");
         assert!(output.status.success(), "{command}");
@@ -408,4 +435,104 @@ fn extract_reads_one_text_and_many_lines() {
 #[test]
 fn retrieval_says_that_the_demo_has_no_head() {
     snapshot("embed_demo", &["embed", "-q", "-m", "demo", "hello"], "");
+}
+
+const CHAT: [&str; 6] = ["chat", "-m", "demo", "-t", "examples/home.json", "--device=cpu"];
+
+fn chat(rest: &[&'static str]) -> Vec<&'static str> {
+    [CHAT.as_slice(), rest].concat()
+}
+
+#[test]
+fn chat_goes_on_after_a_line_that_fails_and_ends_with_1() {
+    snapshot("chat_not_utf8", &chat(&[]), b"\xff\xfe\ntell me a joke\n");
+    snapshot(
+        "chat_no_answer",
+        &chat(&["--max-new-tokens", "5"]),
+        "make it 21 in here\n",
+    );
+    let twice = ["--exec", "set_timer=/bin/cat", "--exec", "set_timer=/bin/ls"];
+    snapshot("chat_exec_twice", &chat(&twice), "");
+}
+
+/// stdin stays open, so only the closed stdout can be what ends it.
+#[test]
+fn chat_ends_when_nobody_reads_it() {
+    let mut child = command(&chat(&["-q", "--exec", "set_thermostat=/bin/cat"]))
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"make it 21 in here\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stderr_that_cannot_be_written_changes_nothing() {
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = command(&home(&["dim the kitchen to 30"]))
+        .stderr(full())
+        .output()
+        .unwrap();
+    assert!(output.status.success() && stdout(&output).contains("set_lights"));
+    let output = command(&["inspect", "no-such-file.cact"])
+        .stderr(full())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn stateless_lines_fail_alone() {
+    let lines = format!("{}\nmake it 21 in here\n", "word ".repeat(4000));
+    snapshot("run_stateless_failing", &home(&["-q", "--stateless"]), &lines);
+    let output = needle(&home(&["-q", "--stateless", "--json"]), &lines);
+    let lines: Vec<serde_json::Value> = stdout(&output)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(
+        lines[0]["error"]
+            .as_str()
+            .unwrap()
+            .starts_with("line 1: the prompt has ")
+    );
+    assert_eq!(lines[1]["function_calls"][0]["name"], "set_thermostat");
+    snapshot("run_stateless_blank", &home(&["-q", "--stateless"]), "\n  \n\n");
+}
+
+#[test]
+fn chance_is_only_bent_where_there_is_some() {
+    snapshot("error_seed_alone", &home(&["--seed", "7", "hi"]), "");
+    snapshot("error_top_k_alone", &home(&["--top-k", "7", "hi"]), "");
+}
+
+#[test]
+fn one_bad_byte_fails_its_own_line() {
+    let schema = r#"{"title":"contact","description":"Contact details found in a text.","type":"object","properties":{"name":{"type":"string"},"email":{"type":"string"}},"required":["name"]}"#;
+    let arguments = ["extract", "-q", "-m", "demo", "--schema", schema, "--jsonl", "-"];
+    let output = needle(&arguments, b"\"\xff\"\n\"Contact: Lena Silva <lena@mail.com>\"\n");
+    let lines: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
+    assert!(lines[0].starts_with(r#"{"error":"line 1: not UTF-8"#), "{}", lines[0]);
+    assert!(lines[1].starts_with(r#"{"name":"#), "{}", lines[1]);
+    assert_eq!((lines.len(), output.status.code()), (2, Some(1)));
+}
+
+#[test]
+fn a_newcomer_is_told_three_things() {
+    snapshot("welcome", &[], "");
+}
+
+#[test]
+fn shells_and_man_are_served() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let output = needle(&["completions", shell], "");
+        assert!(
+            output.status.success() && stdout(&output).contains("extract"),
+            "{shell}"
+        );
+    }
+    assert!(stdout(&needle(&["man"], "")).contains(".TH needle 1"));
+    assert!(stdout(&needle(&["man", "run"], "")).contains("stateless"));
 }

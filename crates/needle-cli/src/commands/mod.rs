@@ -9,4 +9,5 @@ pub(crate) mod inspect;
 pub(crate) mod models;
 pub(crate) mod retrieve;
 pub(crate) mod run;
+pub(crate) mod shell;
 pub(crate) mod tokenize;

@@ -6,6 +6,8 @@ use anyhow::{Result, bail};
 use needle_core::hub::{CachedFile, Hub, HubOptions, ModelRequest, Verdict};
 use serde_json::json;
 
+use crate::notice;
+
 /// Show, check or remove downloaded weights.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -102,16 +104,12 @@ fn list(hub: &Hub, format: Format) -> Result<()> {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
         writeln!(stdout, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
     }
-    let mut stderr = std::io::stderr().lock();
     for partial in &inventory.partials {
         let size_mb = partial.size_bytes as f64 / 1e6;
-        writeln!(
-            stderr,
-            "unfinished download, {size_mb:.1} MB: {}",
-            partial.path.display()
-        )?;
+        let path = partial.path.display();
+        notice::say(format!("unfinished download, {size_mb:.1} MB: {path}"));
     }
-    writeln!(stderr, "cache: {}", hub.cache_dir().display())?;
+    notice::say(format!("cache: {}", hub.cache_dir().display()));
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 //! does not allow is counted apart, by the reason the last check gives.
 
 mod dialect;
+mod walk;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,8 @@ pub(crate) fn run(dir: &Path) -> Result<()> {
 struct Row {
     schemas: usize,
     refused: BTreeMap<String, usize>,
+    /// Random walks that came to an end; each of their calls passed the last check.
+    walks: usize,
     references: usize,
     contradictions: BTreeMap<String, usize>,
     mutations: BTreeMap<&'static str, usize>,
@@ -66,14 +69,15 @@ struct Row {
 }
 
 impl Row {
-    const HEAD: &'static str = "schemas refused  answers outside accepted  mutations refused  failures";
+    const HEAD: &'static str = "schemas refused  walks  answers outside accepted  mutations refused  failures";
 
     fn figures(&self) -> String {
         let outside: usize = self.contradictions.values().sum();
         format!(
-            "{:>7} {:>7}  {:>7} {outside:>7} {:>8}  {:>17}  {:>8}",
+            "{:>7} {:>7} {:>6}  {:>7} {outside:>7} {:>8}  {:>17}  {:>8}",
             self.schemas,
             self.refused.values().sum::<usize>(),
+            self.walks,
             self.references,
             self.references - outside,
             self.mutations.values().sum::<usize>(),
@@ -83,6 +87,7 @@ impl Row {
 
     fn add(&mut self, other: &Self) {
         self.schemas += other.schemas;
+        self.walks += other.walks;
         self.references += other.references;
         for (mine, theirs) in [
             (&mut self.refused, &other.refused),
@@ -167,7 +172,15 @@ fn check(data: &Path, file: &str, vocabulary: &Vocabulary) -> Result<Row> {
         for tool in tools {
             row.schemas += 1;
             let compiled = ToolSet::from_json(&tool)
-                .and_then(|tools| Grammar::compile(&tools, vocabulary, &GrammarOptions::default()));
+                .and_then(|set| Ok((Grammar::compile(&set, vocabulary, &GrammarOptions::default())?, set)));
+            if let Ok((grammar, set)) = &compiled
+                && let Some(text) = walk::finished(grammar, row.schemas as u64)?
+            {
+                match walk::judge(&text, set) {
+                    Ok(()) => row.walks += 1,
+                    Err(error) => row.failures.push(format!("a walk: {error}: {text}")),
+                }
+            }
             match compiled {
                 Ok(_) if usable.iter().all(|other| other["name"] != tool["name"]) => usable.push(tool),
                 Ok(_) => {}

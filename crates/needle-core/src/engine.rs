@@ -74,6 +74,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::open`].
     pub fn new(checkpoint: &Checkpoint, options: impl Into<EngineOptions>) -> Result<Arc<Self>> {
+        checkpoint.config.expect_runnable()?;
         Self::with_tokenizer(checkpoint, checkpoint.tokenizer()?, options)
     }
 

@@ -13,7 +13,7 @@ use super::{
     stack::Stack,
 };
 use crate::{
-    config::{Config, Generation},
+    config::Config,
     error::{Error, Result},
     weights::Weights,
 };
@@ -56,10 +56,7 @@ impl CpuModel {
     /// [`Error::Unsupported`] for generation 3 or when the system refuses a thread, [`Error::MissingTensor`] or
     /// [`Error::Shape`] when the weights do not fit the configuration.
     pub fn load_with(config: &Config, weights: &Weights, options: CpuOptions) -> Result<Self> {
-        if config.generation == Generation::Three {
-            let what = "this is a Needle 3 model: it can be inspected, but running it comes with the Needle 3 work";
-            return Err(Error::Unsupported(what.into()));
-        }
+        config.expect_runnable()?;
         config.validate()?;
         let threads = match options.threads {
             Threads::Exactly(0) => return Err(Error::Unsupported("threads: expected at least 1, found 0".into())),

@@ -65,9 +65,9 @@ pub(crate) struct ModelArgs {
     #[arg(long, value_parser = ["f32", "f16", "bf16"])]
     pub(crate) dtype: Option<String>,
 
-    /// Threads on the CPU [default: as many as prove fastest, at most one a core]
-    #[arg(long, value_name = "N", value_parser = numbers::count())]
-    pub(crate) threads: Option<usize>,
+    /// Threads on the CPU; more than one helps where cores are free
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::count())]
+    pub(crate) threads: usize,
 
     /// Say nothing on stderr but errors
     #[arg(long, short)]

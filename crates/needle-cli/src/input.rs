@@ -55,7 +55,7 @@ pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
     };
     let checkpoint = checkpoint(args.model.as_deref(), &progress)?;
     let dtype = args.dtype.as_deref().map(parse_dtype).transpose()?;
-    let threads = args.threads.map_or(Threads::Measured, Threads::Exactly);
+    let threads = Threads::Exactly(args.threads);
     let cpu = CpuOptions {
         threads,
         ..CpuOptions::default()

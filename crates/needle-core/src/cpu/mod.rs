@@ -49,14 +49,20 @@ pub enum Numerics {
     Fast,
 }
 
-/// How many threads share a pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How many threads share a pass. One unless chosen: the members of a pass wait for each other some hundred times a token, so
+/// more of them help where cores are free, and cost where another program holds one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// As many as prove fastest, at most one a core.
-    #[default]
-    Measured,
+    /// One a core.
+    EveryCore,
     /// This many, at least one.
     Exactly(usize),
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self::Exactly(1)
+    }
 }
 
 /// How a model computes.

@@ -61,7 +61,7 @@ impl CpuModel {
         let threads = match options.threads {
             Threads::Exactly(0) => return Err(Error::Unsupported("threads: expected at least 1, found 0".into())),
             Threads::Exactly(count) => count,
-            Threads::Measured => std::thread::available_parallelism().map_or(1, usize::from),
+            Threads::EveryCore => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let crew = Crew::new(threads).map_err(|error| Error::Unsupported(format!("{threads} threads: {error}")))?;
         let loader = &Loader::new(weights, options.numerics);

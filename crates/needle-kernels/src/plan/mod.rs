@@ -1,0 +1,448 @@
+//! A whole decode step as a list of launches: one new token for every row of a batch.
+//!
+//! Nothing in the list depends on the token, the position or the cache's filling: the kernels read those from
+//! [`Name::State`], all grids are fixed, all scratch is listed and can be allocated once. So a step is captured in a CUDA
+//! graph as it is, and replayed after the state has been overwritten.
+//!
+//! ```text
+//! embed                                                             X_i = E[token]·sqrt(d)
+//! every layer:  [engram_recall]   at an engram site                 k, v from the hashed rows
+//!               lanes_front | lanes_recall                          u (+ α v), what the lanes decide
+//!               norm_linear                                         q | k | v | gate
+//!               attention                                           norm, rotation, cache, softmax, gate
+//!               linear                                              output projection
+//!               block_back                                          residual, Hadamard MLP, lane mix
+//! norm_linear                                                       mean of lanes, final norm, logits
+//! ```
+
+mod buffers;
+
+pub use buffers::{BufferSpec, Keeping, Name, Part, Role};
+
+use buffers::Buffers;
+
+use crate::{
+    error::Unsupported,
+    launch::Launch,
+    ops::{
+        Attention, BlockBack, Embed, EngramHash, EngramRecall, HeadsShape, LanesFront, LanesRecall, LanesShape, Linear,
+        LinearShape, NormLinear, Recall, hadamard_size, mix_len,
+    },
+    state::RowState,
+    storage::{Elem, Format, Matrix},
+};
+
+/// Sizes of a model and of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Sequences that advance together.
+    pub rows: u32,
+    /// Lanes of the residual stream.
+    pub n: u32,
+    /// Width of the residual stream.
+    pub d: u32,
+    /// Layers.
+    pub layers: usize,
+    /// Query heads.
+    pub h: u32,
+    /// Key/value heads.
+    pub g: u32,
+    /// Width of a query or key head.
+    pub k: u32,
+    /// Width of a value head.
+    pub v: u32,
+    /// Rows of the embedding.
+    pub vocabulary: u32,
+    /// Rows of the embedding that logits are made of.
+    pub out_vocabulary: u32,
+    /// Cache slots a sequence.
+    pub slots: u32,
+    /// Positions that have angles.
+    pub positions: u32,
+    /// The n-gram memory.
+    pub engram: Option<EngramGeometry>,
+}
+
+/// Sizes of the n-gram memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngramGeometry {
+    /// The hash; `tables·cols` is the model's width.
+    pub hash: EngramHash,
+    /// The layer of each site, ascending.
+    pub layers: Vec<usize>,
+}
+
+impl EngramGeometry {
+    /// Positions between two taps of a value's filter: the longest order.
+    pub fn dilation(&self) -> u32 {
+        self.hash.orders.iter().copied().max().unwrap_or(1)
+    }
+
+    /// Positions whose values are kept: the present one and what the filter's four taps reach back to.
+    pub fn value_ring(&self) -> u32 {
+        3 * self.dilation() + 1
+    }
+}
+
+/// How the weights and the cache are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Storage {
+    /// Keys and values.
+    pub cache: Elem,
+    /// The hyper-connections' projections.
+    pub phi: Elem,
+    /// Embedding and logits.
+    pub embedding: Format,
+    /// The engram tables.
+    pub tables: Format,
+    /// q, k, v and gate of a layer as one matrix; its output projection; key and value of a site as one matrix.
+    pub projections: Format,
+}
+
+/// To which part of a step a launch belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepPart {
+    /// Before the first layer.
+    Opening,
+    /// A layer.
+    Layer(usize),
+    /// After the last layer.
+    Closing,
+}
+
+/// A launch of a step; its buffers are numbers of [`DecodePlan::buffers`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedLaunch {
+    /// Where it belongs.
+    pub part: StepPart,
+    /// The launch.
+    pub launch: Launch<usize>,
+}
+
+/// A decode step: what it launches, in order, and the buffers that it needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecodePlan {
+    /// The launches.
+    pub launches: Vec<PlannedLaunch>,
+    /// The buffers.
+    pub buffers: Vec<BufferSpec>,
+}
+
+impl DecodePlan {
+    /// The step of a model. `matrix` may store a projection differently from `storage`: it is asked for
+    /// [`Name::Qkvg`] and [`Name::Out`] of each layer and [`Name::KeyValue`] of each site.
+    ///
+    /// # Errors
+    /// [`Unsupported`] names the first size or storage that has no kernel.
+    pub fn new(
+        geometry: &Geometry,
+        storage: Storage,
+        matrix: impl Fn(Name, usize) -> Format,
+    ) -> Result<Self, Unsupported> {
+        let mut builder = Builder {
+            geometry,
+            storage,
+            buffers: Buffers::default(),
+            launches: Vec::new(),
+        };
+        builder.open()?;
+        for layer in 0..geometry.layers {
+            builder.layer(layer, &matrix)?;
+        }
+        builder.close()?;
+        Ok(Self {
+            launches: builder.launches,
+            buffers: builder.buffers.into_specs(),
+        })
+    }
+
+    /// The number of a buffer, if the step needs it.
+    pub fn buffer(&self, role: Role) -> Option<usize> {
+        self.buffers.iter().position(|spec| spec.role == role)
+    }
+
+    /// How many kernels a part of the step launches.
+    pub fn count(&self, part: StepPart) -> usize {
+        self.launches.iter().filter(|planned| planned.part == part).count()
+    }
+}
+
+struct Builder<'a> {
+    geometry: &'a Geometry,
+    storage: Storage,
+    buffers: Buffers,
+    launches: Vec<PlannedLaunch>,
+}
+
+impl Builder<'_> {
+    fn push(&mut self, part: StepPart, launch: Launch<usize>) {
+        self.launches.push(PlannedLaunch { part, launch });
+    }
+
+    fn lanes(&self) -> LanesShape {
+        let Geometry { rows, n, d, .. } = *self.geometry;
+        LanesShape { rows, n, d }
+    }
+
+    fn product(&self, n_in: u32, n_out: u32) -> LinearShape {
+        LinearShape {
+            rows: self.geometry.rows,
+            n_in,
+            n_out,
+        }
+    }
+
+    /// A buffer of float32, one for the whole step.
+    fn floats(&mut self, name: Name, count: u32) -> usize {
+        self.floats_of(name, 0, count)
+    }
+
+    fn floats_of(&mut self, name: Name, index: usize, count: u32) -> usize {
+        let role = Role::of(name, index);
+        self.buffers.number(role, Elem::F32, 4 * count as usize)
+    }
+
+    fn state(&mut self) -> usize {
+        let bytes = self.geometry.rows as usize * RowState::WORDS * 4;
+        self.buffers.number(Role::of(Name::State, 0), Elem::F32, bytes)
+    }
+
+    fn x(&mut self) -> usize {
+        self.floats(Name::Lanes, self.geometry.rows * self.geometry.n * self.geometry.d)
+    }
+
+    fn mix(&mut self) -> usize {
+        self.floats(Name::Mix, self.geometry.rows * mix_len(self.geometry.n))
+    }
+
+    fn history(&mut self) -> (usize, u32) {
+        let ring = self.geometry.engram.as_ref().map_or(0, |engram| engram.hash.ring);
+        // Without an engram nothing is kept, but the kernel has an argument for it.
+        (self.floats(Name::History, self.geometry.rows * ring.max(1)), ring)
+    }
+
+    fn matrix(&mut self, name: Name, index: usize, format: Format, rows: u32, cols: u32) -> Matrix<usize> {
+        self.buffers.matrix(name, index, format, rows, cols)
+    }
+
+    fn open(&mut self) -> Result<(), Unsupported> {
+        let Geometry { vocabulary, d, .. } = *self.geometry;
+        let (history, ring) = self.history();
+        let embed = Embed {
+            state: self.state(),
+            table: self.matrix(Name::Embedding, 0, self.storage.embedding, vocabulary, d),
+            x: self.x(),
+            history,
+        };
+        let launch = embed.launch(Elem::F32, self.lanes(), vocabulary, ring, 1)?;
+        self.push(StepPart::Opening, launch);
+        Ok(())
+    }
+
+    fn layer(&mut self, layer: usize, matrix: &impl Fn(Name, usize) -> Format) -> Result<(), Unsupported> {
+        let geometry = self.geometry;
+        let site = |engram: &EngramGeometry| engram.layers.iter().position(|&at| at == layer);
+        match geometry
+            .engram
+            .as_ref()
+            .and_then(|engram| Some((engram, site(engram)?)))
+        {
+            Some((engram, site)) => {
+                self.recall(layer, engram, site, matrix(Name::KeyValue, site))?;
+                self.front_with_recall(layer, engram, site)?;
+            }
+            None => self.front(layer)?,
+        }
+        self.attend(layer, matrix(Name::Qkvg, layer), matrix(Name::Out, layer))?;
+        self.back(layer)
+    }
+
+    fn recall(
+        &mut self,
+        layer: usize,
+        engram: &EngramGeometry,
+        site: usize,
+        format: Format,
+    ) -> Result<(), Unsupported> {
+        let Geometry { rows, d, .. } = *self.geometry;
+        let EngramHash { slots, cols, .. } = engram.hash;
+        let ring = engram.value_ring();
+        let recall = EngramRecall {
+            history: self.history().0,
+            state: self.state(),
+            tables: self.matrix(
+                Name::Tables,
+                site,
+                self.storage.tables,
+                engram.hash.tables() * slots,
+                cols,
+            ),
+            weight: self.matrix(Name::KeyValue, site, format, 2 * d, d),
+            key: self.floats(Name::EngramKey, rows * d),
+            values: self.floats_of(Name::EngramValues, site, rows * ring * d),
+        };
+        let launch = recall.launch(&engram.hash, rows, 1, ring)?;
+        self.push(StepPart::Layer(layer), launch);
+        Ok(())
+    }
+
+    /// `Φ`, its bias and its scale.
+    fn projections(&mut self, layer: usize) -> [usize; 3] {
+        let Geometry { n, d, .. } = *self.geometry;
+        let elem = self.storage.phi;
+        let bytes = (mix_len(n) * n * d) as usize * elem.size_bytes();
+        [
+            self.buffers.number(Role::of(Name::Phi, layer), elem, bytes),
+            self.floats_of(Name::LaneBias, layer, mix_len(n)),
+            self.floats_of(Name::LaneScale, layer, 3),
+        ]
+    }
+
+    fn front(&mut self, layer: usize) -> Result<(), Unsupported> {
+        let [phi, bias, scale] = self.projections(layer);
+        let front = LanesFront {
+            x: self.x(),
+            phi,
+            bias,
+            scale,
+            u: self.floats(Name::X, self.geometry.rows * self.geometry.d),
+            mix: self.mix(),
+        };
+        let launch = front.launch(Elem::F32, self.storage.phi, self.lanes())?;
+        self.push(StepPart::Layer(layer), launch);
+        Ok(())
+    }
+
+    fn front_with_recall(&mut self, layer: usize, engram: &EngramGeometry, site: usize) -> Result<(), Unsupported> {
+        let Geometry { rows, d, .. } = *self.geometry;
+        let [phi, bias, scale] = self.projections(layer);
+        let place = Recall {
+            ring: engram.value_ring(),
+            dilation: engram.dilation(),
+            rows_a_sequence: 1,
+        };
+        let front = LanesRecall {
+            x: self.x(),
+            phi,
+            bias,
+            scale,
+            key: self.floats(Name::EngramKey, rows * d),
+            values: self.floats_of(Name::EngramValues, site, rows * place.ring * d),
+            taps: self.floats_of(Name::Taps, site, 4 * d),
+            state: self.state(),
+            y: self.floats(Name::X, rows * d),
+            mix: self.mix(),
+        };
+        let launch = front.launch(self.storage.phi, self.lanes(), place)?;
+        self.push(StepPart::Layer(layer), launch);
+        Ok(())
+    }
+
+    fn attend(&mut self, layer: usize, qkvg: Format, out: Format) -> Result<(), Unsupported> {
+        let Geometry {
+            rows,
+            d,
+            h,
+            g,
+            k,
+            v,
+            slots,
+            positions,
+            ..
+        } = *self.geometry;
+        let shape = HeadsShape {
+            rows,
+            rows_a_sequence: 1,
+            h,
+            g,
+            k,
+            v,
+            slots,
+        };
+        let projected = self.floats(Name::Projected, rows * shape.projected());
+        let project = NormLinear {
+            x: self.floats(Name::X, rows * d),
+            s: self.floats_of(Name::NormIn, layer, d),
+            weight: self.matrix(Name::Qkvg, layer, qkvg, shape.projected(), d),
+            y: projected,
+        };
+        let launch = project.launch(self.product(d, shape.projected()), 1)?;
+        self.push(StepPart::Layer(layer), launch);
+
+        let cache = self.storage.cache;
+        let cache_bytes = |width: u32| (rows * slots * g * width) as usize * cache.size_bytes();
+        let attended = self.floats(Name::Attended, rows * h * v);
+        let attention = Attention {
+            qkvg: projected,
+            q_norm: self.floats_of(Name::QNorm, layer, k),
+            k_norm: self.floats_of(Name::KNorm, layer, k),
+            angles: self.floats(Name::Angles, positions * k),
+            state: self.state(),
+            k_cache: self
+                .buffers
+                .number(Role::of(Name::KeyCache, layer), cache, cache_bytes(k)),
+            v_cache: self
+                .buffers
+                .number(Role::of(Name::ValueCache, layer), cache, cache_bytes(v)),
+            out: attended,
+        };
+        let launch = attention.launch(cache, shape)?;
+        self.push(StepPart::Layer(layer), launch);
+
+        let project = Linear {
+            x: attended,
+            weight: self.matrix(Name::Out, layer, out, d, h * v),
+            y: self.floats(Name::Output, rows * d),
+        };
+        let launch = project.launch(Elem::F32, self.product(h * v, d))?;
+        self.push(StepPart::Layer(layer), launch);
+        Ok(())
+    }
+
+    fn back(&mut self, layer: usize) -> Result<(), Unsupported> {
+        let Geometry { rows, d, .. } = *self.geometry;
+        let m = hadamard_size(d)?;
+        let back = BlockBack {
+            lanes: self.x(),
+            x: self.floats(Name::X, rows * d),
+            a: self.floats(Name::Output, rows * d),
+            post_norm: self.floats_of(Name::PostNorm, layer, d),
+            gate: self.floats_of(Name::Gate, layer, 1),
+            pre_norm: self.floats_of(Name::PreNorm, layer, d),
+            d1: self.floats_of(Name::D1, layer, m),
+            d2: self.floats_of(Name::D2, layer, m),
+            d3: self.floats_of(Name::D3, layer, m),
+            mix: self.mix(),
+        };
+        let launch = back.launch(Elem::F32, self.lanes())?;
+        self.push(StepPart::Layer(layer), launch);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Unsupported> {
+        let Geometry {
+            rows,
+            n,
+            d,
+            vocabulary,
+            out_vocabulary,
+            ..
+        } = *self.geometry;
+        crate::error::within(
+            "decode",
+            "the rows that logits are made of",
+            out_vocabulary,
+            1,
+            vocabulary,
+        )?;
+        let logits = NormLinear {
+            x: self.x(),
+            s: self.floats(Name::FinalNorm, d),
+            weight: self.matrix(Name::Embedding, 0, self.storage.embedding, vocabulary, d),
+            y: self.floats(Name::Logits, rows * out_vocabulary),
+        };
+        let launch = logits.launch(self.product(d, out_vocabulary), n)?;
+        self.push(StepPart::Closing, launch);
+        Ok(())
+    }
+}

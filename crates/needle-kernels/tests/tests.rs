@@ -1,0 +1,7 @@
+//! Everything about the kernels that a machine without a GPU can show: one binary, one module a subject.
+#![allow(missing_docs)]
+
+mod faults;
+mod golden;
+mod kernels;
+mod plan;

@@ -3,8 +3,9 @@ typedef unsigned int nk_u32;
 typedef unsigned short nk_u16;
 typedef unsigned char nk_u8;
 
+// One block a multiprocessor is enough: these kernels wait for memory, not for their turn, and registers help them wait.
 #define NK_FN __device__ __forceinline__
-#define NK_KERNEL(NAME, THREADS) extern "C" __global__ void __launch_bounds__(THREADS) NAME
+#define NK_KERNEL(NAME, THREADS) extern "C" __global__ void __launch_bounds__(THREADS, 1) NAME
 #define NK_END(NAME)
 #define NK_GPTR(T) T* __restrict__
 #define NK_SPTR(T) T*

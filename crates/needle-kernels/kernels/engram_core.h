@@ -3,8 +3,6 @@
 //     a = 0x9E3779B9 (o stride + j + 1);  for r < order: a = (a ^ token[t - r]) 0x01000193;  a ^= a >> 15;  row a % slots
 // A token before the start counts as 0. A row is zero when the n-gram's first token lies before the start.
 
-#define NK_ORDERS 4u
-
 struct EngramParams {
     TableParams table;
     nk_u32 orders[4];         // lengths of the n-grams, n_orders of them
@@ -23,7 +21,8 @@ NK_FN void nk_recall_row(NK_REG float (&v)[4], NK_GPTR(const nk_u32) history, NK
                          nk_u32 index, nk_u32 column, nk_u32 position, nk_u32 base,
                          nk_u32 lane) {
     const nk_u32 o = index / p.heads;
-    const nk_u32 order = p.orders[o];
+    // A parameter indexed by a variable would have to live in memory.
+    const nk_u32 order = o == 0u ? p.orders[0] : (o == 1u ? p.orders[1] : (o == 2u ? p.orders[2] : p.orders[3]));
     nk_u32 a = 0x9E3779B9u * (o * p.stride + index % p.heads + 1u);
     for (nk_u32 r = 0u; r < order; ++r) {
         const nk_u32 token = r <= position ? history[base + (position - r) % p.history_ring] : 0u;

@@ -48,6 +48,8 @@ mod error;
 mod launch;
 pub mod ops;
 pub mod plan;
+#[cfg(feature = "emulator")]
+pub mod ptx;
 mod state;
 mod storage;
 mod text;

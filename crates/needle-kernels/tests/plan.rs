@@ -8,8 +8,10 @@ use needle_kernels::{
     cases::PackedMatrix,
     emulator::{Memory, Schedule, run},
     ops::EngramHash,
-    plan::{DecodePlan, EngramGeometry, Geometry, Keeping, Name, Part, Role, StepPart, Storage},
+    plan::{DecodePlan, EngramGeometry, Geometry, Keeping, Part, Role, StepPart, Storage},
 };
+
+pub(crate) use needle_kernels::plan::Name;
 
 use crate::golden::{Golden, close, json, transposed};
 
@@ -155,9 +157,9 @@ fn a_model_without_a_kernel_is_refused_by_name() {
 }
 
 /// A model of the oracle's, its weights by role.
-struct Model {
+pub(crate) struct Model {
     golden: Golden,
-    geometry: Geometry,
+    pub(crate) geometry: Geometry,
     theta: f32,
     /// Values that take the place of the checkpoint's.
     replaced: Option<Box<Replacement>>,
@@ -166,7 +168,7 @@ struct Model {
 type Replacement = dyn Fn(Name, usize) -> Option<Vec<f32>>;
 
 impl Model {
-    fn read(name: &str, rows: u32, slots: u32) -> Self {
+    pub(crate) fn read(name: &str, rows: u32, slots: u32) -> Self {
         let golden = Golden::read(&format!("gen2/checkpoints/{name}.safetensors"));
         let config = match name {
             "a64" => (4, 2, 100_000.0, vec![1, 3]),
@@ -223,7 +225,7 @@ impl Model {
     }
 
     /// The values of a weight, `[out, in]` where it is a matrix.
-    fn weight(&self, name: Name, index: usize) -> Vec<f32> {
+    pub(crate) fn weight(&self, name: Name, index: usize) -> Vec<f32> {
         if let Some(values) = self.replaced.as_ref().and_then(|replaced| replaced(name, index)) {
             return values;
         }

@@ -3,5 +3,7 @@
 
 mod faults;
 mod golden;
+mod goldens;
 mod kernels;
 mod plan;
+mod texts;

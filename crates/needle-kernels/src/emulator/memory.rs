@@ -78,6 +78,20 @@ impl Memory {
         }
     }
 
+    /// A number of up to eight bytes, `None` where one of them is undefined or not there.
+    pub(crate) fn read(&self, buffer: usize, from: usize, bytes: usize) -> Option<u64> {
+        let cell = &self.cells[buffer];
+        let flags = cell.defined.get(from..from + bytes)?;
+        if flags.contains(&0) {
+            return None;
+        }
+        let mut value = [0; 8];
+        for (place, at) in value.iter_mut().zip(from..from + bytes) {
+            *place = cell.words[at / 8].to_ne_bytes()[at % 8];
+        }
+        Some(u64::from_le_bytes(value))
+    }
+
     /// Takes bytes off a buffer's end.
     pub fn shorten(&mut self, buffer: usize, bytes: usize) {
         let cell = &mut self.cells[buffer];

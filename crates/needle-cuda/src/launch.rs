@@ -3,8 +3,8 @@
 use candle_core::{
     CudaDevice, Result,
     cuda_backend::{
-        CudaFunc, WrapErr,
-        cudarc::driver::{DeviceRepr, LaunchConfig, PushKernelArg},
+        WrapErr,
+        cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg},
     },
 };
 use needle_kernels::{Launch, Params, Unsupported};
@@ -34,8 +34,9 @@ impl ParamBytes {
 }
 
 /// The compiled kernel of a launch; candle keeps the module under its name.
-pub(crate) fn function<B>(device: &CudaDevice, launch: &Launch<B>) -> Result<CudaFunc> {
-    device.get_or_load_custom_func(&launch.kernel, launch.module.name(), ptx(launch.module))
+pub(crate) fn function<B>(device: &CudaDevice, launch: &Launch<B>) -> Result<CudaFunction> {
+    let function = device.get_or_load_custom_func(&launch.kernel, launch.module.name(), ptx(launch.module))?;
+    Ok(function.into_cuda_function())
 }
 
 /// Puts a launch into the device's stream; `uses` are the buffers whose addresses it holds.
@@ -47,7 +48,8 @@ pub(crate) fn launch(
     let launch = launch.map_err(unsupported)?;
     let function = function(device, &launch)?;
     let addresses: Vec<u64> = launch.args.iter().map(|arg| *arg.buffer()).collect();
-    enqueue(&function, &addresses, &ParamBytes::of(&launch.params), config(&launch))?;
+    let params = ParamBytes::of(&launch.params);
+    enqueue(&device.cuda_stream(), &function, &addresses, &params, config(&launch))?;
     drop(uses);
     Ok(())
 }
@@ -60,9 +62,15 @@ pub(crate) fn config<B>(launch: &Launch<B>) -> LaunchConfig {
     }
 }
 
-/// Puts a kernel into the device's stream.
-pub(crate) fn enqueue(function: &CudaFunc, addresses: &[u64], params: &ParamBytes, config: LaunchConfig) -> Result<()> {
-    let mut builder = function.builder();
+/// Puts a kernel into a stream.
+pub(crate) fn enqueue(
+    stream: &CudaStream,
+    function: &CudaFunction,
+    addresses: &[u64],
+    params: &ParamBytes,
+    config: LaunchConfig,
+) -> Result<()> {
+    let mut builder = stream.launch_builder(function);
     for address in addresses {
         builder.arg(address);
     }

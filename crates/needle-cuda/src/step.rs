@@ -8,8 +8,8 @@ use std::{collections::HashMap, sync::Arc};
 use candle_core::{
     CudaDevice, Result, bail,
     cuda_backend::{
-        CudaFunc, WrapErr,
-        cudarc::driver::{CudaGraph, CudaSlice, sys},
+        WrapErr,
+        cudarc::driver::{CudaFunction, CudaGraph, CudaSlice, LaunchConfig, sys},
     },
 };
 use needle_kernels::{
@@ -62,10 +62,10 @@ enum Held {
 
 /// A launch with everything looked up.
 struct Ready {
-    function: CudaFunc,
+    function: CudaFunction,
     addresses: Vec<u64>,
     params: ParamBytes,
-    config: candle_core::cuda_backend::cudarc::driver::LaunchConfig,
+    config: LaunchConfig,
 }
 
 /// A captured step.
@@ -219,8 +219,9 @@ impl Step {
     }
 
     fn launch(&self) -> Result<()> {
+        let stream = self.device.cuda_stream();
         self.launches
             .iter()
-            .try_for_each(|ready| enqueue(&ready.function, &ready.addresses, &ready.params, ready.config))
+            .try_for_each(|ready| enqueue(&stream, &ready.function, &ready.addresses, &ready.params, ready.config))
     }
 }

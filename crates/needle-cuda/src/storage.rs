@@ -6,7 +6,7 @@ use candle_core::{
     bail,
     cuda_backend::{
         CudaStorageSlice,
-        cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop},
+        cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop},
     },
 };
 use needle_kernels::{Elem, Unsupported};

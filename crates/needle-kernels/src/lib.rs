@@ -38,7 +38,8 @@
 //!
 //! Buffers are contiguous, aligned to 4 bytes, and as large as their shapes say; no buffer that is written overlaps
 //! another argument; tokens lie inside the vocabulary, positions inside the table of angles, slots inside the cache. Checking
-//! that is the host's part: a kernel that met a bad token could only hide it.
+//! that is the host's part: a kernel that met a bad token could only hide it. Squares are float32: a row of numbers beyond 1e19 has no
+//! norm.
 
 #[cfg(feature = "emulator")]
 pub mod cases;

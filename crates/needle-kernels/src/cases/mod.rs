@@ -1,6 +1,7 @@
 //! Cases: launches with their inputs and what they must give, computed in float64 from the equations. The emulator's tests
 //! run them, the interpreter of compiled PTX does, and a GPU's tests can.
 
+mod block;
 mod heads;
 mod inputs;
 mod lanes;
@@ -61,6 +62,7 @@ pub fn all(extent: Extent) -> Result<Vec<Case>, crate::Unsupported> {
     let mut cases = Vec::new();
     cases.extend(norms::cases(extent)?);
     cases.extend(lanes::cases(extent)?);
+    cases.extend(block::cases(extent)?);
     cases.extend(heads::cases(extent)?);
     cases.extend(products::cases(extent)?);
     cases.extend(tables::cases(extent)?);

@@ -22,7 +22,13 @@ pub fn zcrms(x: &[f64], s: &[f64]) -> Vec<f64> {
 /// `H·x`, `H[i, j] = (−1)^popcount(i & j) / sqrt(n)`.
 pub fn walsh_hadamard(x: &[f64]) -> Vec<f64> {
     let scale = 1.0 / (x.len() as f64).sqrt();
-    let entry = |i: usize, j: usize| if (i & j).count_ones() % 2 == 0 { scale } else { -scale };
+    let entry = |i: usize, j: usize| {
+        if (i & j).count_ones().is_multiple_of(2) {
+            scale
+        } else {
+            -scale
+        }
+    };
     (0..x.len())
         .map(|i| x.iter().enumerate().map(|(j, x)| entry(i, j) * x).sum())
         .collect()

@@ -16,8 +16,10 @@
 //! ```
 
 mod buffers;
+mod geometry;
 
 pub use buffers::{BufferSpec, Keeping, Name, Part, Role};
+pub use geometry::{EngramGeometry, Geometry, Storage};
 
 use buffers::Buffers;
 
@@ -31,73 +33,6 @@ use crate::{
     state::RowState,
     storage::{Elem, Format, Matrix},
 };
-
-/// Sizes of a model and of a batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Geometry {
-    /// Sequences that advance together.
-    pub rows: u32,
-    /// Lanes of the residual stream.
-    pub n: u32,
-    /// Width of the residual stream.
-    pub d: u32,
-    /// Layers.
-    pub layers: usize,
-    /// Query heads.
-    pub h: u32,
-    /// Key/value heads.
-    pub g: u32,
-    /// Width of a query or key head.
-    pub k: u32,
-    /// Width of a value head.
-    pub v: u32,
-    /// Rows of the embedding.
-    pub vocabulary: u32,
-    /// Rows of the embedding that logits are made of.
-    pub out_vocabulary: u32,
-    /// Cache slots a sequence.
-    pub slots: u32,
-    /// Positions that have angles.
-    pub positions: u32,
-    /// The n-gram memory.
-    pub engram: Option<EngramGeometry>,
-}
-
-/// Sizes of the n-gram memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EngramGeometry {
-    /// The hash; `tables·cols` is the model's width.
-    pub hash: EngramHash,
-    /// The layer of each site, ascending.
-    pub layers: Vec<usize>,
-}
-
-impl EngramGeometry {
-    /// Positions between two taps of a value's filter: the longest order.
-    pub fn dilation(&self) -> u32 {
-        self.hash.orders.iter().copied().max().unwrap_or(1)
-    }
-
-    /// Positions whose values are kept: the present one and what the filter's four taps reach back to.
-    pub fn value_ring(&self) -> u32 {
-        3 * self.dilation() + 1
-    }
-}
-
-/// How the weights and the cache are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Storage {
-    /// Keys and values.
-    pub cache: Elem,
-    /// The hyper-connections' projections.
-    pub phi: Elem,
-    /// Embedding and logits.
-    pub embedding: Format,
-    /// The engram tables.
-    pub tables: Format,
-    /// q, k, v and gate of a layer as one matrix; its output projection; key and value of a site as one matrix.
-    pub projections: Format,
-}
 
 /// To which part of a step a launch belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,15 +64,16 @@ pub struct DecodePlan {
 }
 
 impl DecodePlan {
-    /// The step of a model. `matrix` may store a projection differently from `storage`: it is asked for
-    /// [`Name::Qkvg`] and [`Name::Out`] of each layer and [`Name::KeyValue`] of each site.
+    /// The step of a model. `projections` says how each projection is stored: it is asked for [`Name::Qkvg`] and
+    /// [`Name::Out`] of every layer, and for [`Name::KeyValue`] of every site. What is one matrix here must be of one
+    /// storage and one codebook; a model whose q, k, v and gate differ widens them first.
     ///
     /// # Errors
     /// [`Unsupported`] names the first size or storage that has no kernel.
     pub fn new(
         geometry: &Geometry,
         storage: Storage,
-        matrix: impl Fn(Name, usize) -> Format,
+        projections: impl Fn(Name, usize) -> Format,
     ) -> Result<Self, Unsupported> {
         let mut builder = Builder {
             geometry,
@@ -147,7 +83,7 @@ impl DecodePlan {
         };
         builder.open()?;
         for layer in 0..geometry.layers {
-            builder.layer(layer, &matrix)?;
+            builder.layer(layer, &projections)?;
         }
         builder.close()?;
         Ok(Self {

@@ -16,6 +16,12 @@ pub(super) enum Space {
     Shared,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
 /// Who touched a byte last, in which epoch.
 #[derive(Clone, Copy, Default)]
 struct Touched {
@@ -26,11 +32,11 @@ struct Touched {
 
 impl Touched {
     /// Notes an access, and says whether it is in no order with another thread's.
-    fn races(&mut self, writes: bool, epoch: u32, thread: u32) -> bool {
+    fn races(&mut self, access: Access, epoch: u32, thread: u32) -> bool {
         let other = |last: Option<(u32, u32)>| last.is_some_and(|(e, t)| e == epoch && t != thread);
         let many = self.read_by_many && self.read.is_some_and(|(e, _)| e == epoch);
-        let races = other(self.write) || (writes && (other(self.read) || many));
-        if writes {
+        let races = other(self.write) || (access == Access::Write && (other(self.read) || many));
+        if access == Access::Write {
             self.write = Some((epoch, thread));
         } else {
             self.read_by_many = self
@@ -95,7 +101,7 @@ impl<'a> Reach<'a> {
     }
 
     pub(super) fn load(&mut self, space: Space, address: u64, bytes: usize, thread: u32) -> Result<u64> {
-        let at = self.check(space, address, bytes, thread, false)?;
+        let at = self.check(space, address, bytes, thread, Access::Read)?;
         match space {
             Space::Shared => {
                 let mut value = [0; 8];
@@ -111,7 +117,7 @@ impl<'a> Reach<'a> {
     }
 
     pub(super) fn store(&mut self, space: Space, address: u64, bytes: usize, thread: u32, value: u64) -> Result<()> {
-        let at = self.check(space, address, bytes, thread, true)?;
+        let at = self.check(space, address, bytes, thread, Access::Write)?;
         let value = &value.to_le_bytes()[..bytes];
         match space {
             Space::Shared => self.shared.bytes[at..at + bytes].copy_from_slice(value),
@@ -124,7 +130,7 @@ impl<'a> Reach<'a> {
     }
 
     /// The place of an access in its buffer or in shared memory, if it is in order.
-    fn check(&mut self, space: Space, address: u64, bytes: usize, thread: u32, writes: bool) -> Result<usize> {
+    fn check(&mut self, space: Space, address: u64, bytes: usize, thread: u32, access: Access) -> Result<usize> {
         let (name, at, length, epoch, touched) = match space {
             Space::Shared => {
                 let length = self.shared.bytes.len();
@@ -158,14 +164,14 @@ impl<'a> Reach<'a> {
         if at + bytes > length {
             return Err(format!("out of bounds: {name} at byte {at} of {length}"));
         }
-        if writes && touched.is_empty() {
+        if access == Access::Write && touched.is_empty() {
             return Err(format!("write to {name}, which is an input"));
         }
         for touched in touched.iter_mut().skip(at).take(bytes) {
-            if space == Space::Shared && !writes && touched.write.is_none() {
+            if space == Space::Shared && access == Access::Read && touched.write.is_none() {
                 return Err(format!("undefined read of {name} at byte {at}"));
             }
-            if touched.races(writes, epoch, thread) {
+            if touched.races(access, epoch, thread) {
                 return Err(format!("race on {name} at byte {at}"));
             }
         }

@@ -4,6 +4,7 @@
 //! after the other and meet at `bar.sync` and `shfl.sync`. As in the emulator, accesses are checked for bounds, races and
 //! undefined reads. What it does not model: approximate `ex2` and `lg2`, memory ordering beyond barriers, time.
 
+mod arithmetic;
 mod decode;
 mod machine;
 mod memory;

@@ -29,3 +29,11 @@ pub use rms_norm::{rms_norm, rms_norm_add};
 pub use rope::{RopeInputs, rope};
 pub use step::{Step, Weights};
 pub use storage::In;
+
+// Sessions move between threads and share what they do not own, and so must these.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Step>();
+    shared::<Weights>();
+    shared::<Pipelines>();
+};

@@ -2,7 +2,8 @@
 //!
 //! Most users need [`Needle`] and [`Tool`]: see [`agent`]. Beneath, in reading order: [`error`], [`device`], [`config`],
 //! [`quant`], [`weights`], [`checkpoint`], [`tokenizer`], [`json`], [`prompt`], [`ops`], [`model`], [`cpu`], [`session`], [`decode`],
-//! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`].
+//! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`],
+//! [`lora`], [`train`].
 #![warn(missing_docs)]
 
 pub mod agent;
@@ -19,6 +20,7 @@ pub mod grounding;
 #[cfg(feature = "hub")]
 pub mod hub;
 pub mod json;
+pub mod lora;
 pub mod model;
 pub mod ops;
 pub mod prompt;
@@ -30,6 +32,7 @@ pub mod schema;
 pub mod session;
 pub mod tokenizer;
 pub mod tool;
+pub mod train;
 pub mod weights;
 
 pub use agent::{Needle, NeedleBuilder, RunOptions, Strictness};

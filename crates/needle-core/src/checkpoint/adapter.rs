@@ -14,11 +14,11 @@ use crate::{
 };
 
 /// The projections that adapters may change, as paths in a checkpoint's tree.
-const BLOCK: &str = "stack/layers/block/self_attn/";
+pub(super) const BLOCK: &str = "stack/layers/block/self_attn/";
 /// More than any model has.
 const MAX_LAYERS: usize = 512;
 
-const PROJECTIONS: [&str; 5] = ["q_proj", "k_proj", "v_proj", "gate_proj", "out_proj"];
+pub(super) const PROJECTIONS: [&str; 5] = ["q_proj", "k_proj", "v_proj", "gate_proj", "out_proj"];
 
 /// An adapter: `W [out, in] += scale·(A·B)ᵀ` for every projection that it names.
 #[derive(Clone, Debug)]

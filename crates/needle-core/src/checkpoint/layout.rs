@@ -264,6 +264,12 @@ pub(super) fn tree(config: &Config) -> impl Iterator<Item = Slot> {
         .chain(around)
 }
 
+/// Canonical names and shapes of everything that [`tree`] lists, one tensor a layer.
+pub(crate) fn shapes(config: &Config) -> Vec<(String, Vec<usize>)> {
+    let named = |slot: Slot| slot.names().map(|name| (name, slot.shape.clone())).collect::<Vec<_>>();
+    tree(config).flat_map(named).collect()
+}
+
 /// The extra prediction block that only training uses (generation 2). It is there as a whole or not at all.
 pub(super) fn next_token_block(config: &Config) -> Vec<Slot> {
     let d = config.d_model;

@@ -5,7 +5,8 @@
 //! | `.cact` archive of generation 2 or 3 | `cact` | – |
 //! | float checkpoint, safetensors | `safetensors`, `float`, `tree` | `save` |
 //! | float checkpoint, Python pickle | `pickle`, `float`, `tree` | – |
-//! | adapter, safetensors or pickle | `adapter` | – |
+//! | adapter, safetensors or pickle | `adapter` | `save_adapter`, `pickle_writer` |
+//! | state of a training run, safetensors | `tensor_file` | `tensor_file` |
 //!
 //! `layout` and `heads` list the tensors of a geometry; readers and writer walk the same lists.
 //!
@@ -19,9 +20,12 @@ mod heads;
 mod info;
 mod layout;
 mod pickle;
+mod pickle_writer;
 mod python_json;
 mod safetensors;
 mod save;
+mod save_adapter;
+mod tensor_file;
 mod tree;
 mod values;
 
@@ -32,6 +36,8 @@ use std::{
 
 pub use adapter::Adapter;
 pub use info::{Encoding, FormatInfo, FormatKind, Record};
+pub(crate) use layout::shapes;
+pub(crate) use tensor_file::TensorFile;
 
 use crate::{
     config::Config,

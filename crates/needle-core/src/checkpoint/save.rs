@@ -32,8 +32,14 @@ pub(super) fn write(checkpoint: &Checkpoint, path: &Path) -> Result<()> {
     let io = |source| Error::io(path, source);
     let metadata = metadata(checkpoint, &heads).map_err(io)?;
     let header = header(&tensors, &metadata).map_err(io)?;
+    write_whole(path, |file| write_all(file, &header, &tensors))
+}
+
+/// Writes a file that appears at `path` only when it is complete.
+pub(super) fn write_whole(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> Result<()> {
+    let io = |source| Error::io(path, source);
     let (temporary, file) = create_beside(path).map_err(io)?;
-    let written = write_all(file, &header, &tensors).and_then(|()| fs::rename(&temporary, path));
+    let written = write(file).and_then(|()| fs::rename(&temporary, path));
     written.map_err(|error| {
         // The first fault is the one to report; the temporary file may be gone already.
         let _ = fs::remove_file(&temporary);

@@ -1,0 +1,47 @@
+//! What a training run is asked to do.
+
+use super::Trainable;
+
+/// The options of a run; [`TrainOptions::new`] gives the reference's defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainOptions {
+    /// Which numbers change.
+    pub trainable: Trainable,
+    /// The learning rate at the end of the warm-up.
+    pub learning_rate: f64,
+    /// Optimiser steps of the whole run: the schedule ends with them.
+    pub total_steps: usize,
+    /// Where the first values of an adapter come from.
+    pub seed: u64,
+    /// Positions that pass through the network together. A batch of more is cut into several passes whose gradients are
+    /// added up; it changes the memory that a step takes, and its result by rounding only.
+    pub tokens_at_once: usize,
+    /// What a pass remembers of the layers on its way back.
+    pub activations: Activations,
+}
+
+/// What a pass remembers between its way forward and its way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activations {
+    /// Everything: the fastest, some megabytes a layer and 100 tokens.
+    Kept,
+    /// Only what goes into each layer; the rest is computed a second time. Half as slow again, a tenth of the memory.
+    Recomputed,
+}
+
+impl TrainOptions {
+    /// Positions that pass together unless told otherwise.
+    pub const TOKENS_AT_ONCE: usize = 1024;
+
+    /// The reference's defaults for a run of `total_steps` steps.
+    pub fn new(trainable: Trainable, total_steps: usize) -> Self {
+        Self {
+            trainable,
+            learning_rate: 1e-4,
+            total_steps,
+            seed: 0,
+            tokens_at_once: Self::TOKENS_AT_ONCE,
+            activations: Activations::Recomputed,
+        }
+    }
+}

@@ -79,11 +79,6 @@ impl Parameters {
         self.places.get(name).map(|&at| &self.vars[at])
     }
 
-    /// The place of this name in the order.
-    pub(super) fn place(&self, name: &str) -> Option<usize> {
-        self.places.get(name).copied()
-    }
-
     /// Puts values in the parameters' places.
     ///
     /// # Errors

@@ -85,8 +85,8 @@ impl Network {
             for (total, var) in totals.iter_mut().zip(parameters.vars()) {
                 if let Some(gradient) = store.get(var) {
                     *total = Some(match total.take() {
-                        Some(total) => (total + gradient)?,
-                        None => gradient.clone(),
+                        Some(total) => (total + gradient.detach())?,
+                        None => gradient.detach(),
                     });
                 }
             }
@@ -185,7 +185,8 @@ fn along(y: &Tensor, slope: &Tensor) -> Result<Tensor> {
 
 fn gradient_of(store: &GradStore, var: &Var) -> Result<Tensor> {
     Ok(match store.get(var) {
-        Some(gradient) => gradient.clone(),
+        // candle leaves the gradient of a variable attached to the graph of what it was made of.
+        Some(gradient) => gradient.detach(),
         None => var.zeros_like()?,
     })
 }

@@ -4,7 +4,7 @@ use candle_core::{Tensor, Var};
 use needle_core::{
     Tokenizer,
     prompt::Example,
-    train::{AdamW, Fit, Row, Schedule, Trainer, sequence_length},
+    train::{AdamW, Fit, Form, Row, Schedule, Trainer, sequence_length},
 };
 
 use super::{cpu, factor, options, rows, start, tok64};
@@ -100,10 +100,10 @@ fn loss_and_gradients() {
     let summary = golden::json("gen2/training/summary.json");
     let rows = rows(&golden["batch.ids"], &golden["batch.mask"], 160);
     let rows: Vec<&Row> = rows.iter().collect();
-    // In one pass, and in as many as there are rows.
-    for tokens_at_once in [4096, 1] {
+    // By hand, in one pass and in as many as there are rows, and by candle's own gradients.
+    for (form, tokens_at_once) in [(Form::Fused, 4096), (Form::Fused, 1), (Form::Composed, 4096)] {
         let mut options = options(12);
-        options.tokens_at_once = tokens_at_once;
+        (options.form, options.tokens_at_once) = (form, tokens_at_once);
         let mut trainer = Trainer::new(&tok64(), &cpu(), options).unwrap();
         start(&mut trainer, &golden, "adapter/");
         assert_eq!(trainer.groups(), 10);

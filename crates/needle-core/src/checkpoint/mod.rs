@@ -37,7 +37,7 @@ use std::{
 pub use adapter::Adapter;
 pub use info::{Encoding, FormatInfo, FormatKind, Record};
 pub(crate) use layout::shapes;
-pub(crate) use tensor_file::TensorFile;
+pub(crate) use tensor_file::NamedTensors;
 
 use crate::{
     config::Config,

@@ -15,12 +15,12 @@ use crate::{
 };
 
 /// Named tensors and text.
-pub(crate) struct TensorFile {
+pub(crate) struct NamedTensors {
     pub(crate) tensors: BTreeMap<String, Tensor>,
     pub(crate) metadata: BTreeMap<String, String>,
 }
 
-impl TensorFile {
+impl NamedTensors {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let bytes = Bytes::map(path)?;
         if !is_it(&bytes) {

@@ -10,6 +10,7 @@
 //! One seed, one number of threads and one device give one result, bit for bit; so does a run that was interrupted and
 //! [resumed](Trainer::resume).
 
+mod fused;
 mod initial;
 mod network;
 mod optimiser;
@@ -23,12 +24,12 @@ mod state;
 
 use std::path::Path;
 
-use candle_core::Tensor;
+use candle_core::{DType, Tensor};
 
 pub use self::{
     initial::initial_checkpoint,
     optimiser::AdamW,
-    options::{Activations, TrainOptions},
+    options::{Activations, Form, TrainOptions},
     parameters::Trainable,
     random::epoch_order,
     row::{Fit, Row, sequence_length},
@@ -36,7 +37,12 @@ pub use self::{
 };
 pub use crate::lora::AdapterShape;
 
-use self::{network::Network, packed::Packed, parameters::Parameters};
+use self::{
+    fused::Fused,
+    network::{Network, Slope},
+    packed::Packed,
+    parameters::Parameters,
+};
 use crate::{
     checkpoint::{Adapter, Checkpoint},
     device::Selected,
@@ -52,7 +58,29 @@ pub struct Trainer {
     schedule: Schedule,
     parameters: Parameters,
     optimiser: AdamW,
-    network: Network,
+    arithmetic: Arithmetic,
+}
+
+/// Who computes loss and gradients.
+enum Arithmetic {
+    Fused(Box<Fused>),
+    Composed(Box<Network>),
+}
+
+impl Arithmetic {
+    fn loss(&self, packed: &Packed, parameters: &Parameters) -> Result<f64> {
+        match self {
+            Self::Fused(fused) => fused.loss(packed, parameters),
+            Self::Composed(network) => network.loss(packed, parameters),
+        }
+    }
+
+    fn slope(&self, packed: &Packed, parameters: &Parameters, factor: f64) -> Result<Slope> {
+        match self {
+            Self::Fused(fused) => fused.slope(packed, parameters, factor),
+            Self::Composed(network) => network.slope(packed, parameters, factor),
+        }
+    }
 }
 
 /// What one step did.
@@ -82,22 +110,24 @@ impl Trainer {
         expect_sensible(&options)?;
         let device = &selected.device;
         let parameters = Parameters::initial(checkpoint, &options.trainable, options.seed, device)?;
-        let scale = match options.trainable {
-            Trainable::Adapter(shape) => shape.scale(),
-            Trainable::Everything => 0.0,
+        let by_hand = options.form == Form::Fused && device.is_cpu() && selected.dtype == DType::F32;
+        let arithmetic = if by_hand {
+            let fused = Fused::new(checkpoint, &options.trainable, options.activations)?;
+            Arithmetic::Fused(Box::new(fused))
+        } else {
+            let scale = match options.trainable {
+                Trainable::Adapter(shape) => shape.scale(),
+                Trainable::Everything => 0.0,
+            };
+            let (activations, dtype) = (options.activations, selected.dtype);
+            let network = Network::new(checkpoint, &parameters, scale, activations, dtype, device)?;
+            Arithmetic::Composed(Box::new(network))
         };
         Ok(Self {
             base: checkpoint.clone(),
             schedule: Schedule::new(options.learning_rate, options.total_steps),
             optimiser: AdamW::new(parameters.vars())?,
-            network: Network::new(
-                checkpoint,
-                &parameters,
-                scale,
-                options.activations,
-                selected.dtype,
-                device,
-            )?,
+            arithmetic,
             parameters,
             options,
         })
@@ -147,7 +177,7 @@ impl Trainer {
         self.expect_rows(&rows)?;
         let mut sum = 0.0;
         for group in Packed::groups(&rows, self.options.tokens_at_once) {
-            sum += self.network.loss(&Packed::new(&group), &self.parameters)?;
+            sum += self.arithmetic.loss(&Packed::new(&group), &self.parameters)?;
         }
         Ok(sum / rows.iter().map(|row| row.scored()).sum::<usize>() as f64)
     }
@@ -161,7 +191,7 @@ impl Trainer {
         let factor = 1.0 / rows.iter().map(|row| row.scored()).sum::<usize>() as f64;
         let (mut loss, mut totals) = (0.0, Vec::<Tensor>::new());
         for group in Packed::groups(rows, self.options.tokens_at_once) {
-            let slope = self.network.slope(&Packed::new(&group), &self.parameters, factor)?;
+            let slope = self.arithmetic.slope(&Packed::new(&group), &self.parameters, factor)?;
             loss += slope.loss * factor;
             if totals.is_empty() {
                 totals = slope.gradients;
@@ -198,7 +228,7 @@ impl Trainer {
             let (matrix, factor) = name.rsplit_once('.')?;
             let (a, b) = adapter.pairs.get(matrix)?;
             let dense = if factor == "A" { a } else { b };
-            dense.to_tensor(candle_core::DType::F32, &candle_core::Device::Cpu).ok()
+            dense.to_tensor(DType::F32, &candle_core::Device::Cpu).ok()
         })
     }
 

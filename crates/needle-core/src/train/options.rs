@@ -18,6 +18,17 @@ pub struct TrainOptions {
     pub tokens_at_once: usize,
     /// What a pass remembers of the layers on its way back.
     pub activations: Activations,
+    /// How loss and gradients are computed.
+    pub form: Form,
+}
+
+/// How loss and gradients are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// By hand where there is such a form (the CPU in float32), else as [`Form::Composed`].
+    Fused,
+    /// In tensor operations with candle's gradients: every device, and what the fused form is tested against.
+    Composed,
 }
 
 /// What a pass remembers between its way forward and its way back.
@@ -41,7 +52,8 @@ impl TrainOptions {
             total_steps,
             seed: 0,
             tokens_at_once: Self::TOKENS_AT_ONCE,
-            activations: Activations::Recomputed,
+            activations: Activations::Kept,
+            form: Form::Fused,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Rows of a batch behind each other, without padding: a position knows its place in its own row and sees no other row.
 
+use std::ops::Range;
+
 use super::Row;
 
 /// Positions that pass through the network together.
@@ -55,6 +57,13 @@ impl Packed {
         groups
     }
 
+    /// The rows, as ranges of positions.
+    pub(super) fn texts(&self) -> Vec<Range<usize>> {
+        let starts = (0..self.len()).filter(|&t| self.places[t] == 0);
+        let ends = starts.clone().skip(1).chain([self.len()]);
+        starts.zip(ends).map(|(start, end)| start..end).collect()
+    }
+
     /// How many positions there are.
     pub(super) fn len(&self) -> usize {
         self.ids.len()
@@ -77,6 +86,7 @@ mod tests {
         let packed = Packed::new(&[&rows[0], &rows[1]]);
         assert_eq!(packed.ids, [2, 10, 11, 12, 2, 20]);
         assert_eq!(packed.places, [0, 1, 2, 3, 0, 1]);
+        assert_eq!(packed.texts(), [0..4, 4..6]);
         assert_eq!(packed.scored, [2, 3, 4, 5]);
         assert_eq!(packed.targets, [12, 1, 20, 1]);
     }

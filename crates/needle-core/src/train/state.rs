@@ -10,7 +10,7 @@ use super::{
     parameters::expect_shape,
 };
 use crate::{
-    checkpoint::TensorFile,
+    checkpoint::NamedTensors,
     error::{Error, Result},
 };
 
@@ -31,12 +31,12 @@ impl Trainer {
         }
         let mut metadata = self.identity();
         metadata.insert("step".into(), self.optimiser.steps().to_string());
-        TensorFile { tensors, metadata }.save(path)
+        NamedTensors { tensors, metadata }.save(path)
     }
 
     /// Takes the place of the run whose state lies at `path`.
     pub(super) fn restore(&mut self, path: &Path) -> Result<()> {
-        let TensorFile { tensors, metadata } = TensorFile::open(path)?;
+        let NamedTensors { tensors, metadata } = NamedTensors::open(path)?;
         for (key, expected) in self.identity() {
             let found = metadata.get(&key).map_or("nothing", String::as_str);
             if found != expected {

@@ -8,6 +8,8 @@ mod layer;
 mod scene;
 mod view;
 
+pub(super) use scene::engram as engram_rows;
+
 use std::collections::BTreeMap;
 
 use candle_core::{D, DType, Device, Tensor, Var, backprop::GradStore};

@@ -1,7 +1,7 @@
 //! Runtime and fine-tuner for Needle, the tiny tool-calling model: text and tool schemas in, a tool call out.
 //!
 //! Most users need [`Needle`] and [`Tool`]: see [`agent`]. Beneath, in reading order: [`error`], [`device`], [`config`],
-//! [`quant`], [`weights`], [`checkpoint`], [`tokenizer`], [`json`], [`prompt`], [`ops`], [`model`], [`cpu`], [`session`], [`decode`],
+//! [`quant`], [`weights`], [`checkpoint`], [`tokenizer`], [`json`], [`prompt`], [`ops`], [`model`], [`cpu`], [`gpu`], [`session`], [`decode`],
 //! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`].
 #![warn(missing_docs)]
 
@@ -14,6 +14,7 @@ pub mod device;
 pub mod engine;
 pub mod error;
 pub mod extract;
+pub mod gpu;
 pub mod grammar;
 pub mod grounding;
 #[cfg(feature = "hub")]

@@ -27,7 +27,7 @@ use self::{block::Block, engram::Engram, engram::Rows, heads::Head, lanes::Lanes
 use crate::{
     config::Config,
     error::{Error, Result},
-    ops::{self, Mask, Rope},
+    ops::{self, Kernels, Mask, OpForm, Rope},
     weights::Weights,
 };
 
@@ -74,6 +74,20 @@ impl Model {
     /// [`Error::Unsupported`] for generation 3, [`Error::MissingTensor`] or [`Error::Shape`] when the weights do not fit the
     /// configuration, [`Error::Candle`] when the device refuses.
     pub fn load(config: &Config, weights: &Weights, dtype: DType, device: &Device) -> Result<Self> {
+        Self::load_with(config, weights, dtype, device, Kernels::of(device, OpForm::default()))
+    }
+
+    /// The same with these forms of the operations.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn load_with(
+        config: &Config,
+        weights: &Weights,
+        dtype: DType,
+        device: &Device,
+        kernels: Kernels,
+    ) -> Result<Self> {
         config.expect_runnable()?;
         if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
             return Err(Error::Unsupported(format!(
@@ -82,7 +96,7 @@ impl Model {
             )));
         }
         config.validate()?;
-        let loader = Loader::new(weights, dtype, device);
+        let loader = Loader::new(weights, dtype, device, kernels);
         let layer = |l: usize| -> Result<Layer> {
             Ok(Layer {
                 lanes: Lanes::load(&loader, &format!("layers.{l}.mhc"), config, l)?,
@@ -178,8 +192,13 @@ impl Model {
         Ok(hidden.last)
     }
 
+    /// `x: [1, T, D]`, normalised → logits `[T][V]`.
+    pub(crate) fn logits_f32(&self, x: &Tensor) -> Result<Vec<Vec<f32>>> {
+        Ok(self.logits(x)?.squeeze(0)?.to_dtype(DType::F32)?.to_vec2()?)
+    }
+
     /// `x: [B, T, D]`, normalised → logits `[B, T, V]`.
-    pub(crate) fn logits(&self, x: &Tensor) -> Result<Tensor> {
+    fn logits(&self, x: &Tensor) -> Result<Tensor> {
         Ok(ops::linear(x, &self.embedding)?)
     }
 
@@ -221,19 +240,25 @@ impl Model {
         Ok(Hidden { last, cells })
     }
 
-    fn expect_tokens(&self, tokens: &[Vec<u32>]) -> Result<(usize, usize)> {
-        let t = tokens.first().map_or(0, Vec::len);
+    /// Refuses what is no batch of tokens; otherwise its sizes.
+    pub(crate) fn expect_tokens<R: AsRef<[u32]>>(&self, tokens: &[R]) -> Result<(usize, usize)> {
+        let mut rows = tokens.iter().map(AsRef::as_ref);
+        let t = rows.next().map_or(0, <[u32]>::len);
         if t == 0 {
             return Err(Error::Unsupported("the model needs at least one token".into()));
         }
-        if let Some(other) = tokens.iter().find(|row| row.len() != t) {
+        if let Some(other) = rows.find(|row| row.len() != t) {
             let other = other.len();
             return Err(Error::Unsupported(format!(
                 "the rows of a batch must be padded to one length: {t} and {other}"
             )));
         }
         let vocabulary = self.config.vocab_size;
-        match tokens.iter().flatten().find(|&&id| id as usize >= vocabulary) {
+        match tokens
+            .iter()
+            .flat_map(AsRef::as_ref)
+            .find(|&&id| id as usize >= vocabulary)
+        {
             Some(id) => Err(Error::Unsupported(format!(
                 "token id {id} is outside the vocabulary of {vocabulary}"
             ))),

@@ -19,6 +19,7 @@
 mod attention;
 mod engram_slots;
 mod hadamard;
+mod kernels;
 mod lanes;
 mod linear;
 mod mask;
@@ -26,16 +27,19 @@ mod rms_norm;
 mod rope;
 mod simd;
 mod sinkhorn;
+mod step;
 
 pub use attention::{attention, attention_composed};
 pub use engram_slots::{EngramHash, engram_slots};
 pub use hadamard::{hadamard, hadamard_composed};
+pub use kernels::{Kernels, OpForm};
 pub use lanes::{lane_mix, lane_mix_composed, lane_read, lane_read_composed};
 pub use linear::{linear, linear_composed};
 pub use mask::Mask;
 pub use rms_norm::{RMS_EPSILON, rms_norm, rms_norm_composed, rms_unit, rms_unit_composed};
 pub use rope::{Rope, rope_composed};
 pub use sinkhorn::{SINKHORN_ROUNDS, sinkhorn, sinkhorn_composed};
+pub use step::{Step, StepDevice, WeightBytes, step_device};
 
 use candle_core::{CpuStorage, DType, Layout, Tensor, bail};
 

@@ -9,7 +9,6 @@
 mod attention;
 mod block;
 mod engram;
-mod hadamard_mlp;
 mod heads;
 mod kv_cache;
 mod lanes;
@@ -23,11 +22,11 @@ pub(crate) use memory::{EngramMark, Memory, Sight};
 
 use candle_core::{DType, Device, Tensor};
 
-use self::{block::Block, engram::Engram, engram::Rows, heads::Head, lanes::Lanes, loader::Loader};
+use self::{block::Block, engram::Engram, engram::Rows, heads::Head, loader::Loader};
 use crate::{
     config::Config,
     error::{Error, Result},
-    ops::{self, Kernels, Mask, OpForm, Rope},
+    ops::{self, Kernels, Mask, OpForm},
     weights::Weights,
 };
 
@@ -39,18 +38,13 @@ pub struct Model {
     dtype: DType,
     /// `[V, D]`
     embedding: Tensor,
-    layers: Vec<Layer>,
+    layers: Vec<Block>,
     engrams: Vec<Engram>,
-    /// `[D]`
+    /// `[D]`, in float32
     final_norm: Tensor,
     contrastive: Option<Head>,
     confidence: Option<Head>,
-}
-
-#[derive(Debug)]
-struct Layer {
-    lanes: Lanes,
-    block: Block,
+    kernels: Kernels,
 }
 
 /// What the model makes of each position at every depth.
@@ -96,13 +90,8 @@ impl Model {
             )));
         }
         config.validate()?;
-        let loader = Loader::new(weights, dtype, device, kernels);
-        let layer = |l: usize| -> Result<Layer> {
-            Ok(Layer {
-                lanes: Lanes::load(&loader, &format!("layers.{l}.mhc"), config, l)?,
-                block: Block::load(&loader, &format!("layers.{l}"), config)?,
-            })
-        };
+        let loader = Loader::new(weights, dtype, device, kernels.clone());
+        let layer = |l: usize| Block::load(&loader, &format!("layers.{l}"), config, l);
         let sites = 0..config.engram.layers.len();
         Ok(Self {
             config: config.clone(),
@@ -113,9 +102,10 @@ impl Model {
             engrams: sites
                 .map(|s| Engram::load(&loader, &format!("engrams.{s}"), config))
                 .collect::<Result<_>>()?,
-            final_norm: loader.tensor("final_norm", &[config.d_model])?,
+            final_norm: loader.float32("final_norm", &[config.d_model])?,
             contrastive: Head::load(&loader, "heads.contrastive", config.d_model)?,
             confidence: Head::load(&loader, "heads.confidence", config.d_model)?,
+            kernels,
         })
     }
 
@@ -212,7 +202,7 @@ impl Model {
         let ids = Tensor::from_iter(tokens.iter().flatten().copied(), &self.device)?;
         let x0 = (self.embedding.index_select(&ids, 0)?.reshape((b, t, d))? * (d as f64).sqrt())?;
         let (first, k) = (sight.first_position(), self.config.qk_head_dim);
-        let rope = Rope::at(first, t, k, self.config.rope_theta, self.dtype, &self.device)?;
+        let rope = self.kernels.rope(first, (b, t), k, self.config.rope_theta, &x0)?;
         let rows = match self.engrams.is_empty() {
             true => None,
             false => Some(Rows::look_up(&self.config, tokens, sight, &x0)?),
@@ -228,15 +218,12 @@ impl Model {
                 (Some(s), Some(rows)) => Some(self.engrams[s].recall(s, rows, sight)?),
                 _ => None,
             };
-            let mix = layer.lanes.decide(&x)?;
-            let u = mix.read(&x)?;
-            let y = (layer.block.forward(&u, l, recall.as_ref(), &rope, sight)? - &u)?;
-            x = mix.write(&x, &y)?;
+            x = layer.forward(&x, l, recall.as_ref(), &rope, sight)?;
             if keep == Cells::Kept {
                 cells.push(lanes::gather(&x)?);
             }
         }
-        let last = ops::rms_norm(&lanes::gather(&x)?, &self.final_norm)?;
+        let last = self.kernels.rms_norm(&lanes::gather(&x)?, &self.final_norm)?;
         Ok(Hidden { last, cells })
     }
 

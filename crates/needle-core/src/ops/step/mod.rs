@@ -72,7 +72,7 @@ pub fn step_device(device: &Device, kernels: &Kernels) -> Option<Box<dyn StepDev
         #[cfg(feature = "gpu")]
         Device::Cuda(device) => Some(Box::new(cuda::Uploaded::to(device))),
         #[cfg(feature = "metal")]
-        Device::Metal(_) => Some(Box::new(metal::Uploaded::to(kernels.pipelines()?))),
+        Device::Metal(_) => Some(Box::new(metal::Uploaded::to(kernels.pipelines().ok()?))),
         _ => None,
     }
 }

@@ -71,11 +71,15 @@ impl Stored<'_> {
             Name::LaneScale => Ok(lanes(["a_pre", "a_post", "a_res"])?.concat()),
             Name::LaneBias => {
                 let mut bias = lanes(["b_pre", "b_post", "b_res"])?;
-                for lane in 0..n {
-                    let home = if lane == l % n { 1.0 } else { 0.0 };
-                    bias[0][lane] += 8.0 * home - 4.0;
-                    bias[1][lane] += 4.0 * home - 4.0;
-                }
+                let home = |lane: usize| if lane == l % n { 1.0 } else { 0.0 };
+                bias[0]
+                    .iter_mut()
+                    .zip(0..)
+                    .for_each(|(b, lane)| *b += 8.0 * home(lane) - 4.0);
+                bias[1]
+                    .iter_mut()
+                    .zip(0..)
+                    .for_each(|(b, lane)| *b += 4.0 * home(lane) - 4.0);
                 Ok(bias.concat())
             }
             Name::NormIn => layer("norm_in"),

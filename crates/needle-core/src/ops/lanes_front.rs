@@ -47,13 +47,39 @@ impl Kernels {
         let FrontWeights { phi, bias, scale } = weights;
         match self.choose(&[x, phi, bias, scale]) {
             #[cfg(any(feature = "gpu", feature = "metal"))]
-            Choice::Gpu if shape(b * t, n, d).is_some_and(LanesShape::fits) => on_gpu(self, x, weights),
+            Choice::Gpu if shape(b * t, n, d).is_some_and(LanesShape::fits) => self.lanes_front_on_gpu(x, weights),
             Choice::Composed => lanes_front_composed(x, weights),
             _ => {
                 let nx = self.rms_unit(&x.reshape((b, t, n * d))?)?;
                 front(x, &linear(&nx, phi)?, weights, sinkhorn, lane_read)
             }
         }
+    }
+
+    /// One launch.
+    #[cfg(any(feature = "gpu", feature = "metal"))]
+    fn lanes_front_on_gpu(&self, x: &Tensor, weights: &FrontWeights) -> Result<(Tensor, Mix)> {
+        let x = x.contiguous()?;
+        let (b, t, n, d) = x.dims4()?;
+        let FrontWeights { phi, bias, scale } = weights;
+        let locked = [&x, phi, bias, scale].map(Tensor::storage_and_layout);
+        let (u, mix) = match x.device() {
+            #[cfg(feature = "gpu")]
+            Device::Cuda(_) => {
+                let [x, phi, bias, scale] = kernels::on_cuda(&locked)?;
+                let (u, mix) = needle_cuda::lanes_front(x, phi, bias, scale)?;
+                (Storage::Cuda(u), Storage::Cuda(mix))
+            }
+            #[cfg(feature = "metal")]
+            Device::Metal(_) => {
+                let [x, phi, bias, scale] = kernels::on_metal(&locked)?;
+                let (u, mix) = needle_metal::lanes_front(self.pipelines()?, x, phi, bias, scale)?;
+                (Storage::Metal(u), Storage::Metal(mix))
+            }
+            device => candle_core::bail!("lanes_front: no kernel on {device:?}"),
+        };
+        let mix = kernels::made(mix, (b, t, n * (n + 2)));
+        Ok((kernels::made(u, (b, t, d)), Mix(mix)))
     }
 }
 
@@ -88,32 +114,6 @@ fn front(
         u,
         Mix(Tensor::cat(&[pre, post, res.reshape((b, t, n * n))?], D::Minus1)?),
     ))
-}
-
-/// One launch.
-#[cfg(any(feature = "gpu", feature = "metal"))]
-fn on_gpu(kernels: &Kernels, x: &Tensor, weights: &FrontWeights) -> Result<(Tensor, Mix)> {
-    let x = x.contiguous()?;
-    let (b, t, n, d) = x.dims4()?;
-    let FrontWeights { phi, bias, scale } = weights;
-    let locked = [&x, phi, bias, scale].map(Tensor::storage_and_layout);
-    let (u, mix) = match x.device() {
-        #[cfg(feature = "gpu")]
-        Device::Cuda(_) => {
-            let [x, phi, bias, scale] = kernels::on_cuda(&locked)?;
-            let (u, mix) = needle_cuda::lanes_front(x, phi, bias, scale)?;
-            (Storage::Cuda(u), Storage::Cuda(mix))
-        }
-        #[cfg(feature = "metal")]
-        Device::Metal(_) => {
-            let [x, phi, bias, scale] = kernels::on_metal(&locked)?;
-            let (u, mix) = needle_metal::lanes_front(kernels.pipelines()?, x, phi, bias, scale)?;
-            (Storage::Metal(u), Storage::Metal(mix))
-        }
-        device => candle_core::bail!("lanes_front: no kernel on {device:?}"),
-    };
-    let mix = kernels::made(mix, (b, t, n * (n + 2)));
-    Ok((kernels::made(u, (b, t, d)), Mix(mix)))
 }
 
 /// The shape as the kernels count, `None` beyond 32 bits.

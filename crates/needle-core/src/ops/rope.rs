@@ -92,7 +92,7 @@ impl Kernels {
     ) -> Result<(Tensor, Tensor)> {
         match self.choose(&[q, k, v, q_norm, k_norm]) {
             #[cfg(any(feature = "gpu", feature = "metal"))]
-            Choice::Gpu if on_gpu::fits([q, k, v], rope)? => on_gpu::turn(self, [q, k, v], [q_norm, k_norm], rope),
+            Choice::Gpu if on_gpu::fits([q, k, v], rope)? => self.turn_on_gpu([q, k, v], [q_norm, k_norm], rope),
             Choice::Composed => Ok((
                 rope.apply(&rms_norm_composed(q, q_norm)?)?,
                 rope.apply(&rms_norm_composed(k, k_norm)?)?,
@@ -157,48 +157,50 @@ mod on_gpu {
         Ok(rope.on_gpu.is_some() && shape(heads)?.is_some_and(|shape| shape.fits(Elem::Bf16)))
     }
 
-    pub(super) fn turn(
-        kernels: &Kernels,
-        heads: [&Tensor; 3],
-        [q_norm, k_norm]: [&Tensor; 2],
-        rope: &Rope,
-    ) -> Result<(Tensor, Tensor)> {
-        let (Some(Table { angles, states }), Some(shape)) = (&rope.on_gpu, shape(heads)?) else {
-            candle_core::bail!("rope: no table for the kernel")
-        };
-        let ((b, t, h, width), (.., g, _)) = (heads[0].dims4()?, heads[1].dims4()?);
-        let [q, k, v] = heads.map(|heads| heads.reshape((b * t, ())));
-        let qkv = Tensor::cat(&[q?, k?, v?], 1)?.contiguous()?;
-        let locked = [&qkv, q_norm, k_norm, angles, states].map(Tensor::storage_and_layout);
-        let (q, k) = match qkv.device() {
-            #[cfg(feature = "gpu")]
-            Device::Cuda(_) => {
-                let [qkv, q_norm, k_norm, angles, state] = kernels::on_cuda(&locked)?;
-                let inputs = needle_cuda::RopeInputs {
-                    qkv,
-                    q_norm,
-                    k_norm,
-                    angles,
-                    state,
-                };
-                let (q, k) = needle_cuda::turn(inputs, shape)?;
-                (Storage::Cuda(q), Storage::Cuda(k))
-            }
-            #[cfg(feature = "metal")]
-            Device::Metal(_) => {
-                let [qkv, q_norm, k_norm, angles, state] = kernels::on_metal(&locked)?;
-                let inputs = needle_metal::RopeInputs {
-                    qkv,
-                    q_norm,
-                    k_norm,
-                    angles,
-                    state,
-                };
-                let (q, k) = needle_metal::turn(kernels.pipelines()?, inputs, shape)?;
-                (Storage::Metal(q), Storage::Metal(k))
-            }
-            device => candle_core::bail!("rope: no kernel on {device:?}"),
-        };
-        Ok((kernels::made(q, (b, t, h, width)), kernels::made(k, (b, t, g, width))))
+    impl Kernels {
+        pub(in crate::ops) fn turn_on_gpu(
+            &self,
+            heads: [&Tensor; 3],
+            [q_norm, k_norm]: [&Tensor; 2],
+            rope: &Rope,
+        ) -> Result<(Tensor, Tensor)> {
+            let (Some(Table { angles, states }), Some(shape)) = (&rope.on_gpu, shape(heads)?) else {
+                candle_core::bail!("rope: no table for the kernel")
+            };
+            let ((b, t, h, width), (.., g, _)) = (heads[0].dims4()?, heads[1].dims4()?);
+            let [q, k, v] = heads.map(|heads| heads.reshape((b * t, ())));
+            let qkv = Tensor::cat(&[q?, k?, v?], 1)?.contiguous()?;
+            let locked = [&qkv, q_norm, k_norm, angles, states].map(Tensor::storage_and_layout);
+            let (q, k) = match qkv.device() {
+                #[cfg(feature = "gpu")]
+                Device::Cuda(_) => {
+                    let [qkv, q_norm, k_norm, angles, state] = kernels::on_cuda(&locked)?;
+                    let inputs = needle_cuda::RopeInputs {
+                        qkv,
+                        q_norm,
+                        k_norm,
+                        angles,
+                        state,
+                    };
+                    let (q, k) = needle_cuda::turn(inputs, shape)?;
+                    (Storage::Cuda(q), Storage::Cuda(k))
+                }
+                #[cfg(feature = "metal")]
+                Device::Metal(_) => {
+                    let [qkv, q_norm, k_norm, angles, state] = kernels::on_metal(&locked)?;
+                    let inputs = needle_metal::RopeInputs {
+                        qkv,
+                        q_norm,
+                        k_norm,
+                        angles,
+                        state,
+                    };
+                    let (q, k) = needle_metal::turn(self.pipelines()?, inputs, shape)?;
+                    (Storage::Metal(q), Storage::Metal(k))
+                }
+                device => candle_core::bail!("rope: no kernel on {device:?}"),
+            };
+            Ok((kernels::made(q, (b, t, h, width)), kernels::made(k, (b, t, g, width))))
+        }
     }
 }

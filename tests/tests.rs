@@ -5,6 +5,7 @@ mod agent;
 mod allocations;
 mod formats;
 mod golden;
+mod gpu;
 mod grammar;
 mod grounding;
 mod hub;

@@ -64,6 +64,7 @@ pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
         device: args.device,
         dtype,
         cpu,
+        ..EngineOptions::default()
     };
     let engine = match &args.tokenizer {
         Some(path) => {

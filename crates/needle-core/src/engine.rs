@@ -13,6 +13,7 @@ use crate::{
     cpu::CpuOptions,
     device::{DeviceSpec, Selected},
     error::{Error, Result},
+    gpu::GpuOptions,
     grammar::Vocabulary,
     json, prompt,
     runner::Runner,
@@ -40,6 +41,8 @@ pub struct EngineOptions {
     pub dtype: Option<DType>,
     /// Threads, numerics and instruction set on the CPU in float32.
     pub cpu: CpuOptions,
+    /// Steps, weights and launches on a GPU.
+    pub gpu: GpuOptions,
 }
 
 impl From<DeviceSpec> for EngineOptions {
@@ -94,8 +97,12 @@ impl Engine {
             )));
         }
         let options = options.into();
-        let device = options.device.open()?;
-        let runner = Runner::load(checkpoint, &device, options.dtype.unwrap_or(device.dtype), options.cpu)?;
+        let mut device = options.device.open()?;
+        let dtype = options.dtype.unwrap_or(device.dtype);
+        let runner = Runner::load(checkpoint, &device, dtype, options.cpu, options.gpu)?;
+        let notices = device.notice.iter().map(String::as_str).chain(runner.notice());
+        let notices: Vec<&str> = notices.collect();
+        device.notice = (!notices.is_empty()).then(|| notices.join("; "));
         Ok(Arc::new(Self {
             runner,
             tokenizer,

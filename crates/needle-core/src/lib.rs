@@ -4,6 +4,8 @@
 //! [`quant`], [`weights`], [`checkpoint`], [`tokenizer`], [`json`], [`prompt`], [`ops`], [`model`], [`cpu`], [`session`], [`decode`],
 //! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`],
 //! [`lora`], [`train`].
+//! [`quant`], [`weights`], [`checkpoint`], [`tokenizer`], [`json`], [`prompt`], [`ops`], [`model`], [`cpu`], [`gpu`], [`session`], [`decode`],
+//! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`].
 #![warn(missing_docs)]
 
 pub mod agent;
@@ -15,6 +17,7 @@ pub mod device;
 pub mod engine;
 pub mod error;
 pub mod extract;
+pub mod gpu;
 pub mod grammar;
 pub mod grounding;
 #[cfg(feature = "hub")]

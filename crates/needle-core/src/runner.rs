@@ -1,4 +1,4 @@
-//! A model where it runs best: on the engine for the CPU in float32, on tensors everywhere else.
+//! A model where it runs best: on the engine for the CPU in float32, on the engine for GPUs, on tensors everywhere else.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use crate::{
     cpu::{CpuModel, CpuOptions, CpuState, ProbeHead},
     device::Selected,
     error::Result,
+    gpu::{Decoding, GpuModel, GpuOptions, refusal},
     model::{Model, Window},
-    ops::Mask,
+    ops::{Kernels, Mask},
     session::Session,
 };
 
@@ -20,41 +21,86 @@ use crate::{
 pub enum Runner {
     /// Packed or float weights on the engine for the CPU.
     Cpu(Arc<CpuModel>),
+    /// Tensors on a GPU, with steps for decoding.
+    Gpu(Arc<GpuModel>),
     /// Tensors on a device.
-    Tensors(Arc<Model>),
+    Tensors {
+        /// The weights.
+        model: Arc<Model>,
+        /// Why nothing faster was taken, where something is there.
+        notice: Option<String>,
+    },
+}
+
+/// The two ways of asking a model about a whole text.
+enum View<'a> {
+    Cpu(&'a Arc<CpuModel>),
+    Tensors(&'a Model),
 }
 
 impl Runner {
     /// Places a checkpoint's weights on a device, to compute in one type.
     ///
     /// # Errors
-    /// As [`Model::load`] and [`CpuModel::load_with`].
-    pub fn load(checkpoint: &Checkpoint, device: &Selected, dtype: DType, options: CpuOptions) -> Result<Self> {
+    /// As [`Model::load`], [`CpuModel::load_with`] and [`GpuModel::load`].
+    pub fn load(
+        checkpoint: &Checkpoint,
+        device: &Selected,
+        dtype: DType,
+        cpu: CpuOptions,
+        gpu: GpuOptions,
+    ) -> Result<Self> {
         let Checkpoint { config, weights, .. } = checkpoint;
-        if device.device.is_cpu() && dtype == DType::F32 {
-            return Ok(Self::Cpu(Arc::new(CpuModel::load_with(config, weights, options)?)));
+        let device = &device.device;
+        if device.is_cpu() && dtype == DType::F32 {
+            return Ok(Self::Cpu(Arc::new(CpuModel::load_with(config, weights, cpu)?)));
         }
-        Ok(Self::Tensors(Arc::new(Model::load(
-            config,
-            weights,
-            dtype,
-            &device.device,
-        )?)))
+        config.expect_runnable()?;
+        let refusal = match gpu.decoding {
+            Decoding::Steps if !device.is_cpu() => refusal(config, weights, dtype, gpu)?,
+            _ => None,
+        };
+        if !device.is_cpu() && gpu.decoding == Decoding::Steps && refusal.is_none() {
+            return Ok(Self::Gpu(Arc::new(GpuModel::load(
+                config, weights, dtype, device, gpu,
+            )?)));
+        }
+        let kernels = Kernels::of(device, gpu.ops);
+        Ok(Self::Tensors {
+            model: Arc::new(Model::load_with(config, weights, dtype, device, kernels)?),
+            notice: refusal.map(|reason| format!("decoding on tensors, {reason}")),
+        })
+    }
+
+    /// Why nothing faster was taken, where something is there.
+    pub fn notice(&self) -> Option<&str> {
+        match self {
+            Self::Tensors { notice, .. } => notice.as_deref(),
+            Self::Cpu(_) | Self::Gpu(_) => None,
+        }
+    }
+
+    fn view(&self) -> View<'_> {
+        match self {
+            Self::Cpu(model) => View::Cpu(model),
+            Self::Gpu(model) => View::Tensors(model.tensors()),
+            Self::Tensors { model, .. } => View::Tensors(model),
+        }
     }
 
     /// The geometry.
     pub fn config(&self) -> &Config {
-        match self {
-            Self::Cpu(model) => model.config(),
-            Self::Tensors(model) => model.config(),
+        match self.view() {
+            View::Cpu(model) => model.config(),
+            View::Tensors(model) => model.config(),
         }
     }
 
     /// The type it computes in.
     pub fn dtype(&self) -> DType {
-        match self {
-            Self::Cpu(_) => DType::F32,
-            Self::Tensors(model) => model.dtype(),
+        match self.view() {
+            View::Cpu(_) => DType::F32,
+            View::Tensors(model) => model.dtype(),
         }
     }
 
@@ -65,23 +111,24 @@ impl Runner {
     pub fn session(&self, window: Window) -> Result<Session> {
         match self {
             Self::Cpu(model) => Session::on_cpu(model, window),
-            Self::Tensors(model) => Session::with_window(model, window),
+            Self::Gpu(model) => Session::on_gpu(model, window),
+            Self::Tensors { model, .. } => Session::with_window(model, window),
         }
     }
 
     /// Whether the weights carry a confidence head.
     pub fn has_confidence(&self) -> bool {
-        match self {
-            Self::Cpu(model) => model.has_head(ProbeHead::Confidence),
-            Self::Tensors(model) => model.has_confidence(),
+        match self.view() {
+            View::Cpu(model) => model.has_head(ProbeHead::Confidence),
+            View::Tensors(model) => model.has_confidence(),
         }
     }
 
     /// Whether the weights carry a contrastive head.
     pub fn has_contrastive(&self) -> bool {
-        match self {
-            Self::Cpu(model) => model.has_head(ProbeHead::Contrastive),
-            Self::Tensors(model) => model.has_contrastive(),
+        match self.view() {
+            View::Cpu(model) => model.has_head(ProbeHead::Contrastive),
+            View::Tensors(model) => model.has_contrastive(),
         }
     }
 
@@ -90,9 +137,9 @@ impl Runner {
     /// # Errors
     /// As [`Session::extend`].
     pub fn contrastive(&self, ids: &[u32]) -> Result<Option<Vec<f32>>> {
-        match self {
-            Self::Cpu(model) => verdict(model, ProbeHead::Contrastive, ids),
-            Self::Tensors(model) => {
+        match self.view() {
+            View::Cpu(model) => verdict(model, ProbeHead::Contrastive, ids),
+            View::Tensors(model) => {
                 let (rows, keep, mask) = alone(ids);
                 let vector = model.contrastive(&rows, &keep, &mask)?;
                 Ok(vector.map(|vector| vector.get(0)?.to_vec1()).transpose()?)
@@ -105,11 +152,11 @@ impl Runner {
     /// # Errors
     /// As [`Session::extend`].
     pub fn confidence(&self, ids: &[u32]) -> Result<Option<f32>> {
-        match self {
-            Self::Cpu(model) => {
+        match self.view() {
+            View::Cpu(model) => {
                 Ok(verdict(model, ProbeHead::Confidence, ids)?.and_then(|logit| logit.first().copied()))
             }
-            Self::Tensors(model) => {
+            View::Tensors(model) => {
                 let (rows, keep, mask) = alone(ids);
                 let logit = model.confidence(&rows, &keep, &mask)?;
                 Ok(logit.map(|logit| logit.get(0)?.to_scalar()).transpose()?)

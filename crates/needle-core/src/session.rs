@@ -1,16 +1,15 @@
 //! One sequence in progress: a shared model, what it remembers, and where it stands.
 //!
-//! Where the weights live decides how it computes: on tensors, on any device, or on the engine for the CPU. Both give the same
-//! answers; the tests hold one against the other.
+//! Where the weights live decides how it computes: on tensors, on any device, or on the engine for the CPU or for GPUs. All give
+//! the same answers; the tests hold one against the other.
 
 use std::sync::Arc;
-
-use candle_core::{DType, Tensor};
 
 use crate::{
     config::Config,
     cpu::{CpuMark, CpuModel, CpuState},
     error::{Error, Result},
+    gpu::{GpuMark, GpuModel, GpuState},
     model::{EngramMark, KvCache, Memory, Model, Window},
 };
 
@@ -22,6 +21,7 @@ pub struct Session(Form);
 enum Form {
     Tensors { model: Arc<Model>, memory: Memory },
     Cpu(Box<CpuState>),
+    Gpu(Box<GpuState>),
 }
 
 /// A place in a session to come back to.
@@ -32,6 +32,7 @@ pub struct Mark(Place);
 enum Place {
     Tensors { position: usize, engram: EngramMark },
     Cpu(CpuMark),
+    Gpu(GpuMark),
 }
 
 impl Mark {
@@ -40,6 +41,7 @@ impl Mark {
         match &self.0 {
             Place::Tensors { position, .. } => *position,
             Place::Cpu(mark) => mark.position(),
+            Place::Gpu(mark) => mark.position(),
         }
     }
 }
@@ -80,11 +82,20 @@ impl Session {
         Ok(Self(Form::Cpu(Box::new(CpuState::new(model, window)?))))
     }
 
+    /// An empty sequence on the engine for GPUs.
+    ///
+    /// # Errors
+    /// As [`GpuState::new`].
+    pub fn on_gpu(model: &Arc<GpuModel>, window: Window) -> Result<Self> {
+        Ok(Self(Form::Gpu(Box::new(GpuState::new(model, window)?))))
+    }
+
     /// The model's geometry.
     pub fn config(&self) -> &Config {
         match &self.0 {
             Form::Tensors { model, .. } => model.config(),
             Form::Cpu(state) => state.model().config(),
+            Form::Gpu(state) => state.config(),
         }
     }
 
@@ -93,6 +104,7 @@ impl Session {
         match &self.0 {
             Form::Tensors { memory, .. } => memory.cache.position(),
             Form::Cpu(state) => state.position(),
+            Form::Gpu(state) => state.position(),
         }
     }
 
@@ -101,6 +113,7 @@ impl Session {
         match &self.0 {
             Form::Tensors { memory, .. } => memory.cache.window(),
             Form::Cpu(state) => state.window(),
+            Form::Gpu(state) => state.window(),
         }
     }
 
@@ -111,10 +124,11 @@ impl Session {
     pub fn extend(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         match &mut self.0 {
             Form::Cpu(state) => Ok(state.extend(tokens)?.to_vec()),
+            Form::Gpu(state) => state.extend(tokens),
             Form::Tensors { model, memory } => {
                 let x = model.extend(tokens, memory)?;
                 let last = x.narrow(1, tokens.len() - 1, 1)?;
-                let row = logits(model, &last)?.pop();
+                let row = model.logits_f32(&last)?.pop();
                 row.ok_or_else(|| Error::Unsupported("the model needs at least one token".into()))
             }
         }
@@ -131,9 +145,10 @@ impl Session {
                 state.extend_all(tokens, |_, row| rows.push(row.to_vec()))?;
                 Ok(rows)
             }
+            Form::Gpu(state) => state.extend_all(tokens),
             Form::Tensors { model, memory } => {
                 let x = model.extend(tokens, memory)?;
-                logits(model, &x)
+                model.logits_f32(&x)
             }
         }
     }
@@ -145,6 +160,7 @@ impl Session {
     pub fn absorb(&mut self, tokens: &[u32]) -> Result<()> {
         match &mut self.0 {
             Form::Cpu(state) => state.absorb(tokens),
+            Form::Gpu(state) => state.absorb(tokens),
             Form::Tensors { model, memory } => model.extend(tokens, memory).map(drop),
         }
     }
@@ -157,6 +173,7 @@ impl Session {
                 engram: memory.engram_mark(),
             },
             Form::Cpu(state) => Place::Cpu(state.mark()),
+            Form::Gpu(state) => Place::Gpu(state.mark()),
         })
     }
 
@@ -167,6 +184,7 @@ impl Session {
     pub fn rewind(&mut self, mark: &Mark) -> Result<()> {
         match (&mut self.0, &mark.0) {
             (Form::Cpu(state), Place::Cpu(mark)) => state.rewind(mark),
+            (Form::Gpu(state), Place::Gpu(mark)) => state.rewind(mark),
             (Form::Tensors { memory, .. }, Place::Tensors { position, engram }) => {
                 if !memory.cache.can_rewind(*position) {
                     let from = memory.cache.position();
@@ -192,10 +210,7 @@ impl Session {
                 memory: memory.fork()?,
             },
             Form::Cpu(state) => Form::Cpu(Box::new(state.fork())),
+            Form::Gpu(state) => Form::Gpu(Box::new(state.fork()?)),
         }))
     }
-}
-
-fn logits(model: &Model, x: &Tensor) -> Result<Vec<Vec<f32>>> {
-    Ok(model.logits(x)?.squeeze(0)?.to_dtype(DType::F32)?.to_vec2()?)
 }

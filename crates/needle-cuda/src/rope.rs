@@ -76,3 +76,41 @@ pub fn rope(
     launch(&device, op.launch(elem, cache, shape, stride), uses)?;
     Ok((q_out, k_out))
 }
+
+/// As [`rope`], with nothing cached: every row's slot is [`RowState::NO_SLOT`].
+///
+/// # Errors
+/// As [`rope`].
+pub fn turn(inputs: RopeInputs<'_>, shape: HeadsShape) -> Result<(CudaStorage, CudaStorage)> {
+    let device = inputs.qkv.0.device().clone();
+    let stream = device.cuda_stream();
+    let (_, stride) = rows(inputs.qkv.1)?;
+    let HeadsShape { rows, h, g, k, .. } = shape;
+    let elem = elem(inputs.qkv.0)?;
+    let count = |numbers: &[u32]| numbers.iter().map(|&number| number as usize).product::<usize>();
+    let mut q_out = empty(&device, elem, count(&[rows, h, k]))?;
+    let mut k_out = empty(&device, elem, count(&[rows, g, k]))?;
+    if inputs.state.1.shape().elem_count() != rows as usize * RowState::WORDS {
+        candle_core::bail!(
+            "rope: expected {} words of state a row, found {:?}",
+            RowState::WORDS,
+            inputs.state.1.shape()
+        );
+    }
+    let mut uses = Uses::of(&stream);
+    let (q, k_to) = (uses.fill(&mut q_out)?, uses.fill(&mut k_out)?);
+    let op = Rope {
+        qkv: uses.read_as(inputs.qkv, elem, count(&[rows, stride]))?,
+        q_norm: uses.read_f32(inputs.q_norm, k as usize)?,
+        k_norm: uses.read_f32(inputs.k_norm, k as usize)?,
+        angles: uses.read(inputs.angles)?,
+        state: uses.read(inputs.state)?,
+        q,
+        k: k_to,
+        // Never written: they only hold the caches' places.
+        k_cache: k_to,
+        v_cache: k_to,
+    };
+    launch(&device, op.launch(elem, elem, shape, stride), uses)?;
+    Ok((q_out, k_out))
+}

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use candle_core::{
-    CudaDevice, Result, bail,
+    CudaDevice, Result, Tensor, bail,
     cuda_backend::{
         WrapErr,
         cudarc::driver::{CudaFunction, CudaGraph, CudaSlice, LaunchConfig, sys},
@@ -19,7 +19,7 @@ use needle_kernels::{
 
 use crate::{
     launch::{ParamBytes, config, enqueue, function},
-    storage::address,
+    storage::{address, tensor_address},
 };
 
 /// The weights of a step, shared by any number of steps of one model, whatever their batch.
@@ -58,6 +58,8 @@ impl Weights {
 enum Held {
     Shared(Arc<CudaSlice<u8>>),
     Own(CudaSlice<u8>),
+    /// The caller's tensor, kept alive.
+    Tensor(Tensor),
 }
 
 /// A launch with everything looked up.
@@ -76,7 +78,7 @@ unsafe impl Send for Graph {}
 // SAFETY: there is no way to use it through a shared reference.
 unsafe impl Sync for Graph {}
 
-/// A decode step with its own cache and scratch.
+/// A decode step with its own scratch.
 pub struct Step {
     device: CudaDevice,
     plan: DecodePlan,
@@ -87,25 +89,36 @@ pub struct Step {
 }
 
 impl Step {
-    /// Allocates what the plan needs beside its weights, all zero.
+    /// Allocates what the plan needs beside its weights and the buffers that lie in `tensors`, all zero. A tensor is
+    /// read and written where it lies, in the stream's order; it must not be given another storage meanwhile.
     ///
     /// # Errors
-    /// When a weight is missing, or the device refuses.
-    pub fn new(device: &CudaDevice, plan: DecodePlan, weights: &Weights) -> Result<Self> {
-        let hold = |spec: &BufferSpec| match (weights.by_role.get(&spec.role), spec.role.name.keeping()) {
-            (Some(shared), Keeping::Weight) => Ok(Held::Shared(shared.clone())),
-            (None, Keeping::Weight) => bail!("{:?} was not uploaded", spec.role),
-            _ => Ok(Held::Own(device.alloc_zeros(spec.bytes)?)),
+    /// When a weight is missing, a tensor does not fit its buffer, or the device refuses.
+    pub fn new(device: &CudaDevice, plan: DecodePlan, weights: &Weights, tensors: &[(Role, Tensor)]) -> Result<Self> {
+        let hold = |spec: &BufferSpec| {
+            if let Some((role, tensor)) = tensors.iter().find(|(role, _)| *role == spec.role) {
+                let bytes = tensor.elem_count() * tensor.dtype().size_in_bytes();
+                if bytes != spec.bytes {
+                    bail!("{role:?}: expected a tensor of {} bytes, found {bytes}", spec.bytes);
+                }
+                return Ok(Held::Tensor(tensor.clone()));
+            }
+            match (weights.by_role.get(&spec.role), spec.role.name.keeping()) {
+                (Some(shared), Keeping::Weight) => Ok(Held::Shared(shared.clone())),
+                (None, Keeping::Weight) => bail!("{:?} was not uploaded", spec.role),
+                _ => Ok(Held::Own(device.alloc_zeros(spec.bytes)?)),
+            }
         };
         let buffers = plan.buffers.iter().map(hold).collect::<Result<Vec<_>>>()?;
         let stream = device.cuda_stream();
-        let addresses: Vec<u64> = buffers
+        let addresses = buffers
             .iter()
             .map(|held| match held {
-                Held::Shared(bytes) => address(bytes, &stream),
-                Held::Own(bytes) => address(bytes, &stream),
+                Held::Shared(bytes) => Ok(address(bytes, &stream)),
+                Held::Own(bytes) => Ok(address(bytes, &stream)),
+                Held::Tensor(tensor) => tensor_address(tensor, &stream),
             })
-            .collect();
+            .collect::<Result<Vec<u64>>>()?;
         let ready = |launch: &needle_kernels::Launch<usize>| {
             Ok(Ready {
                 function: function(device, launch)?,
@@ -190,13 +203,13 @@ impl Step {
     /// Overwrites a buffer of the step's own, from a byte of it on.
     ///
     /// # Errors
-    /// When there is no such buffer, it is shared or shorter, or the device refuses.
+    /// When there is no such buffer, it is not the step's own or shorter, or the device refuses.
     pub fn write(&mut self, role: Role, from: usize, bytes: &[u8]) -> Result<()> {
         let Some(number) = self.plan.buffer(role) else {
             bail!("the step has no {role:?}")
         };
         let Held::Own(buffer) = &mut self.buffers[number] else {
-            bail!("{role:?} is shared")
+            bail!("{role:?} is not the step's own")
         };
         let Some(mut view) = buffer.try_slice_mut(from..from + bytes.len()) else {
             bail!("{role:?} ends before byte {}", from + bytes.len());
@@ -207,7 +220,7 @@ impl Step {
     /// A buffer's contents, once all earlier work of the stream is done: the logits, for one.
     ///
     /// # Errors
-    /// When there is no such buffer, or the device refuses.
+    /// When there is no such buffer, it lies in a tensor, or the device refuses.
     pub fn read(&self, role: Role) -> Result<Vec<u8>> {
         let Some(number) = self.plan.buffer(role) else {
             bail!("the step has no {role:?}")
@@ -215,6 +228,7 @@ impl Step {
         match &self.buffers[number] {
             Held::Shared(bytes) => self.device.clone_dtoh(bytes.as_ref()),
             Held::Own(bytes) => self.device.clone_dtoh(bytes),
+            Held::Tensor(_) => bail!("{role:?} lies in a tensor"),
         }
     }
 

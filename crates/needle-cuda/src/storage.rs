@@ -1,7 +1,7 @@
 //! From candle's storages to what a kernel takes.
 
 use candle_core::{
-    CudaDevice, CudaStorage, DType, Error, Layout, Result,
+    CudaDevice, CudaStorage, DType, Error, Layout, Result, Storage, Tensor,
     backend::BackendStorage,
     bail,
     cuda_backend::{
@@ -103,6 +103,15 @@ pub(crate) fn empty(device: &CudaDevice, elem: Elem, count: usize) -> Result<Cud
 pub(crate) fn address(bytes: &CudaSlice<u8>, stream: &CudaStream) -> u64 {
     let (address, _use) = bytes.device_ptr(stream);
     address
+}
+
+/// The address of a tensor's elements, for launches whose order the stream alone keeps.
+pub(crate) fn tensor_address(tensor: &Tensor, stream: &CudaStream) -> Result<u64> {
+    let (storage, layout) = tensor.storage_and_layout();
+    match &*storage {
+        Storage::Cuda(storage) => Uses::of(stream).read((storage, layout)),
+        _ => bail!("a kernel takes tensors on its own device"),
+    }
 }
 
 /// Rows and width of a tensor whose last axis is a row.

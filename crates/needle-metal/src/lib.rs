@@ -26,7 +26,7 @@ pub use lanes::{lanes_front, lanes_mix};
 pub use linear::{PackedWeight, packed_linear};
 pub use pipelines::Pipelines;
 pub use rms_norm::{rms_norm, rms_norm_add};
-pub use rope::{RopeInputs, rope};
+pub use rope::{RopeInputs, rope, turn};
 pub use step::{Step, Weights};
 pub use storage::In;
 

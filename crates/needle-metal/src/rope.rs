@@ -76,3 +76,38 @@ pub fn rope(
     launch(pipelines, op.launch(elem, cache, shape, stride))?;
     Ok((q_out.into_storage(device), k_out.into_storage(device)))
 }
+
+/// As [`rope`], with nothing cached: every row's slot is [`RowState::NO_SLOT`].
+///
+/// # Errors
+/// As [`rope`].
+pub fn turn(pipelines: &Pipelines, inputs: RopeInputs<'_>, shape: HeadsShape) -> Result<(MetalStorage, MetalStorage)> {
+    let device = pipelines.device();
+    let (_, stride) = rows(inputs.qkv.1)?;
+    let HeadsShape { rows, h, g, k, .. } = shape;
+    let elem = elem(inputs.qkv.0)?;
+    let count = |numbers: &[u32]| numbers.iter().map(|&number| number as usize).product::<usize>();
+    let q_out = Room::new(device, elem, count(&[rows, h, k]))?;
+    let k_out = Room::new(device, elem, count(&[rows, g, k]))?;
+    if inputs.state.1.shape().elem_count() != rows as usize * RowState::WORDS {
+        candle_core::bail!(
+            "rope: expected {} words of state a row, found {:?}",
+            RowState::WORDS,
+            inputs.state.1.shape()
+        );
+    }
+    let op = Rope {
+        qkv: read_as(inputs.qkv, elem, count(&[rows, stride]))?,
+        q_norm: read_f32(inputs.q_norm, k as usize)?,
+        k_norm: read_f32(inputs.k_norm, k as usize)?,
+        angles: read(inputs.angles)?,
+        state: read(inputs.state)?,
+        q: q_out.place(),
+        k: k_out.place(),
+        // Never written: they only hold the caches' places.
+        k_cache: k_out.place(),
+        v_cache: k_out.place(),
+    };
+    launch(pipelines, op.launch(elem, elem, shape, stride))?;
+    Ok((q_out.into_storage(device), k_out.into_storage(device)))
+}

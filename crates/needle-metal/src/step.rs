@@ -2,14 +2,18 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use candle_core::{MetalDevice, Result, bail};
+use candle_core::{MetalDevice, Result, Storage, Tensor, bail};
 use candle_metal_kernels::metal::Buffer;
 use needle_kernels::{
     RowState,
     plan::{BufferSpec, DecodePlan, Keeping, Name, Role},
 };
 
-use crate::{Pipelines, launch::launch, storage::Place};
+use crate::{
+    Pipelines,
+    launch::launch,
+    storage::{Place, read},
+};
 
 /// The weights of a step, shared by any number of steps of one model, whatever their batch.
 #[derive(Clone, Default)]
@@ -43,25 +47,69 @@ impl Weights {
     }
 }
 
-/// A decode step with its own cache and scratch.
+/// Whose a buffer is.
+enum Held {
+    Shared(Arc<Buffer>),
+    Own(Arc<Buffer>),
+    /// The caller's tensor, kept alive: candle hands out a buffer anew once nothing holds it. And where it lies.
+    Tensor {
+        _tensor: Tensor,
+        buffer: Buffer,
+        offset_bytes: usize,
+    },
+}
+
+impl Held {
+    fn place(&self) -> Place<'_> {
+        match self {
+            Self::Shared(buffer) | Self::Own(buffer) => Place {
+                buffer,
+                offset_bytes: 0,
+            },
+            Self::Tensor {
+                buffer, offset_bytes, ..
+            } => Place {
+                buffer,
+                offset_bytes: *offset_bytes,
+            },
+        }
+    }
+}
+
+/// A decode step with its own scratch.
 pub struct Step {
     pipelines: Arc<Pipelines>,
     plan: DecodePlan,
-    buffers: Vec<Arc<Buffer>>,
+    buffers: Vec<Held>,
     /// Launches that may not have ended: what they read must not be overwritten.
     is_pending: bool,
 }
 
 impl Step {
-    /// Allocates what the plan needs beside its weights, all zero.
+    /// Allocates what the plan needs beside its weights and the buffers that lie in `tensors`, all zero. A tensor is
+    /// read and written where it lies, in the order of the device's commands; it must not be given another storage
+    /// meanwhile.
     ///
     /// # Errors
-    /// When a weight is missing, or the device refuses.
-    pub fn new(pipelines: &Arc<Pipelines>, plan: DecodePlan, weights: &Weights) -> Result<Self> {
-        let hold = |spec: &BufferSpec| match (weights.by_role.get(&spec.role), spec.role.name.keeping()) {
-            (Some(shared), Keeping::Weight) => Ok(shared.clone()),
-            (None, Keeping::Weight) => bail!("{:?} was not uploaded", spec.role),
-            _ => pipelines.device().new_buffer_with_data(&vec![0u8; spec.bytes]),
+    /// When a weight is missing, a tensor does not fit its buffer, or the device refuses.
+    pub fn new(
+        pipelines: &Arc<Pipelines>,
+        plan: DecodePlan,
+        weights: &Weights,
+        tensors: &[(Role, Tensor)],
+    ) -> Result<Self> {
+        let hold = |spec: &BufferSpec| {
+            if let Some((_, tensor)) = tensors.iter().find(|(role, _)| *role == spec.role) {
+                return lying_in(tensor, spec);
+            }
+            match (weights.by_role.get(&spec.role), spec.role.name.keeping()) {
+                (Some(shared), Keeping::Weight) => Ok(Held::Shared(shared.clone())),
+                (None, Keeping::Weight) => bail!("{:?} was not uploaded", spec.role),
+                _ => {
+                    let zeros = vec![0u8; spec.bytes];
+                    Ok(Held::Own(pipelines.device().new_buffer_with_data(&zeros)?))
+                }
+            }
         };
         let buffers = plan.buffers.iter().map(hold).collect::<Result<_>>()?;
         Ok(Self {
@@ -93,12 +141,7 @@ impl Step {
         }
         self.write(state, 0, &words)?;
         self.is_pending = true;
-        let place = |&number: &usize| {
-            Ok(Place {
-                buffer: &self.buffers[number],
-                offset_bytes: 0,
-            })
-        };
+        let place = |&number: &usize| Ok(self.buffers[number].place());
         self.plan
             .launches
             .iter()
@@ -108,20 +151,20 @@ impl Step {
     /// Overwrites a buffer of the step's own, from a byte of it on, after earlier runs have ended.
     ///
     /// # Errors
-    /// When there is no such buffer, it is shared or shorter, or the device refuses.
+    /// When there is no such buffer, it is not the step's own or shorter, or the device refuses.
     pub fn write(&mut self, role: Role, from: usize, bytes: &[u8]) -> Result<()> {
         let Some(number) = self.plan.buffer(role) else {
             bail!("the step has no {role:?}")
         };
         let spec = self.plan.buffers[number];
-        if role.name.keeping() == Keeping::Weight {
-            bail!("{role:?} is shared");
-        }
         if from + bytes.len() > spec.bytes {
             bail!("{role:?} ends before byte {}", from + bytes.len());
         }
         self.wait()?;
-        let to = self.buffers[number].contents();
+        let Held::Own(buffer) = &self.buffers[number] else {
+            bail!("{role:?} is not the step's own")
+        };
+        let to = buffer.contents();
         // SAFETY: the buffer is shared memory of `spec.bytes` bytes, the range lies inside it, and no launch that uses it
         // is under way.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(from), bytes.len()) };
@@ -131,14 +174,17 @@ impl Step {
     /// A buffer's contents, after earlier runs have ended: the logits, for one.
     ///
     /// # Errors
-    /// When there is no such buffer, or the device refuses.
+    /// When there is no such buffer, it lies in a tensor, or the device refuses.
     pub fn read(&mut self, role: Role) -> Result<Vec<u8>> {
         let Some(number) = self.plan.buffer(role) else {
             bail!("the step has no {role:?}")
         };
         self.wait()?;
         let mut bytes = vec![0; self.plan.buffers[number].bytes];
-        let from = self.buffers[number].contents();
+        let from = match &self.buffers[number] {
+            Held::Shared(buffer) | Held::Own(buffer) => buffer.contents(),
+            Held::Tensor { .. } => bail!("{role:?} lies in a tensor"),
+        };
         // SAFETY: the buffer is shared memory of as many bytes, and no launch that writes it is under way.
         unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
         Ok(bytes)
@@ -151,4 +197,25 @@ impl Step {
         }
         Ok(())
     }
+}
+
+fn lying_in(tensor: &Tensor, spec: &BufferSpec) -> Result<Held> {
+    let bytes = tensor.elem_count() * tensor.dtype().size_in_bytes();
+    if bytes != spec.bytes {
+        bail!(
+            "{:?}: expected a tensor of {} bytes, found {bytes}",
+            spec.role,
+            spec.bytes
+        );
+    }
+    let (storage, layout) = tensor.storage_and_layout();
+    let Storage::Metal(storage) = &*storage else {
+        bail!("a kernel takes tensors on its own device")
+    };
+    let Place { buffer, offset_bytes } = read((storage, layout))?;
+    Ok(Held::Tensor {
+        _tensor: tensor.clone(),
+        buffer: buffer.clone(),
+        offset_bytes,
+    })
 }

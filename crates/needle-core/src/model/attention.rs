@@ -9,7 +9,7 @@ use super::{Loader, linear::Linear, memory::Sight};
 use crate::{
     config::Config,
     error::Result,
-    ops::{self, Rope},
+    ops::{self, Kernels, Rope},
 };
 
 #[derive(Clone, Debug)]
@@ -19,18 +19,19 @@ pub(super) struct Attention {
     v_proj: Linear,
     gate_proj: Linear,
     out_proj: Linear,
-    /// `[K]` each.
+    /// `[K]` each, in float32.
     q_norm: Tensor,
     k_norm: Tensor,
     num_heads: usize,
     num_kv_heads: usize,
+    kernels: Kernels,
 }
 
 impl Attention {
     pub(super) fn load(loader: &Loader<'_>, prefix: &str, config: &Config) -> Result<Self> {
         let d = config.d_model;
         let linear = |name: &str, out, inner| Linear::load(loader, &format!("{prefix}.{name}"), out, inner);
-        let norm = |name: &str| loader.tensor(&format!("{prefix}.{name}"), &[config.qk_head_dim]);
+        let norm = |name: &str| loader.float32(&format!("{prefix}.{name}"), &[config.qk_head_dim]);
         Ok(Self {
             q_proj: linear("q_proj", config.q_dim(), d)?,
             k_proj: linear("k_proj", config.k_dim(), d)?,
@@ -41,6 +42,7 @@ impl Attention {
             k_norm: norm("k_norm")?,
             num_heads: config.num_heads,
             num_kv_heads: config.num_kv_heads,
+            kernels: loader.kernels(),
         })
     }
 
@@ -50,8 +52,7 @@ impl Attention {
         let q = self.q_proj.forward(h)?.reshape((b, t, self.num_heads, ()))?;
         let k = self.k_proj.forward(h)?.reshape((b, t, self.num_kv_heads, ()))?;
         let v = self.v_proj.forward(h)?.reshape((b, t, self.num_kv_heads, ()))?;
-        let q = rope.apply(&ops::rms_norm(&q, &self.q_norm)?)?;
-        let k = rope.apply(&ops::rms_norm(&k, &self.k_norm)?)?;
+        let (q, k) = self.kernels.turn([&q, &k, &v], [&self.q_norm, &self.k_norm], rope)?;
         let (k, v, mask) = sight.keys_values(l, k, v)?;
         let o = ops::attention(&q, &k, &v, &mask)?.reshape((b, t, ()))?;
         let gate = candle_nn::ops::sigmoid(&self.gate_proj.forward(h)?)?;

@@ -1,60 +1,62 @@
-//! One block: engram memory, attention, Hadamard MLP, each added to the stream.
+//! One layer: what its lanes read, engram memory, attention, Hadamard MLP, each added to the stream, and what its lanes write.
 //!
-//! `x ← x + α·v_s` at an engram site; `x ← x + σ(g)·zcrms(attention(zcrms(x)))`; `x ← x + mlp(zcrms(x))`.
+//! `u, mix = front(X)`; `x = u + α·v_s` at an engram site, else `u`; `x ← x + σ(g)·zcrms(attention(zcrms(x)))`;
+//! `x ← x + mlp(zcrms(x))`; `X ← R·X + h_post ⊗ (x − u)`.
 
 use candle_core::Tensor;
 
-use super::{Loader, attention::Attention, engram::Recall, hadamard_mlp::HadamardMlp, memory::Sight};
+use super::{Loader, attention::Attention, engram::Recall, lanes, memory::Sight};
 use crate::{
     config::Config,
     error::Result,
-    ops::{self, Rope},
+    ops::{BackWeights, FrontWeights, Kernels, Rope},
 };
 
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// `[D]` each.
+    front: FrontWeights,
+    /// `[D]`, in float32.
     norm_in: Tensor,
-    post_attn_norm: Tensor,
-    pre_hada_norm: Tensor,
-    /// `σ(g)`, a scalar.
-    attn_gate: Tensor,
     attention: Attention,
-    mlp: HadamardMlp,
+    back: BackWeights,
+    kernels: Kernels,
 }
 
 impl Block {
-    pub(super) fn load(loader: &Loader<'_>, prefix: &str, config: &Config) -> Result<Self> {
-        let norm = |name: &str| loader.tensor(&format!("{prefix}.{name}"), &[config.d_model]);
+    pub(super) fn load(loader: &Loader<'_>, prefix: &str, config: &Config, l: usize) -> Result<Self> {
+        let full = |name: &str, shape: &[usize]| loader.float32(&format!("{prefix}.{name}"), shape);
+        let norm = |name: &str| full(name, &[config.d_model]);
+        let diagonal = |name: &str| full(&format!("hadamard_mlp.{name}"), &[config.hada_n()]);
         Ok(Self {
+            front: lanes::load(loader, &format!("{prefix}.mhc"), config, l)?,
             norm_in: norm("norm_in")?,
-            post_attn_norm: norm("post_attn_norm")?,
-            pre_hada_norm: norm("pre_hada_norm")?,
-            attn_gate: candle_nn::ops::sigmoid(&loader.tensor(&format!("{prefix}.attn_gate"), &[])?)?,
             attention: Attention::load(loader, &format!("{prefix}.self_attn"), config)?,
-            mlp: HadamardMlp::load(loader, &format!("{prefix}.hadamard_mlp"), config)?,
+            back: BackWeights {
+                post_norm: norm("post_attn_norm")?,
+                gate: candle_nn::ops::sigmoid(&full("attn_gate", &[])?)?,
+                pre_norm: norm("pre_hada_norm")?,
+                diagonals: [diagonal("d1")?, diagonal("d2")?, diagonal("d3")?],
+            },
+            kernels: loader.kernels(),
         })
     }
 
-    /// `x: [B, T, D]` → `[B, T, D]`.
+    /// Lanes `[B, T, N, D]` → `[B, T, N, D]`.
     pub(super) fn forward(
         &self,
-        x: &Tensor,
+        lanes: &Tensor,
         l: usize,
         recall: Option<&Recall>,
         rope: &Rope,
         sight: &mut Sight<'_>,
     ) -> Result<Tensor> {
+        let (u, mix) = self.kernels.lanes_front(lanes, &self.front)?;
         let x = match recall {
-            Some(recall) => recall.add_to(x)?,
-            None => x.clone(),
+            Some(recall) => recall.add_to(&u)?,
+            None => u,
         };
-        let attended = self
-            .attention
-            .forward(&ops::rms_norm(&x, &self.norm_in)?, l, rope, sight)?;
-        let attended = ops::rms_norm(&attended, &self.post_attn_norm)?;
-        let x = (x + attended.broadcast_mul(&self.attn_gate)?)?;
-        let mixed = self.mlp.forward(&ops::rms_norm(&x, &self.pre_hada_norm)?)?;
-        Ok((x + mixed)?)
+        let h = self.kernels.rms_norm(&x, &self.norm_in)?;
+        let a = self.attention.forward(&h, l, rope, sight)?;
+        Ok(self.kernels.block_back(lanes, &x, &a, &mix, &self.back)?)
     }
 }

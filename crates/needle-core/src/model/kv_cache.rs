@@ -24,7 +24,8 @@ impl Window {
         self.size + self.sinks
     }
 
-    fn slot(self, position: usize) -> usize {
+    /// Where a position's key and value lie.
+    pub(crate) fn slot(self, position: usize) -> usize {
         if position < self.sinks {
             position
         } else {
@@ -77,7 +78,15 @@ impl Placement {
 
 impl KvCache {
     pub(crate) fn new(config: &Config, window: Window, dtype: DType, device: &Device) -> Result<Self> {
-        let slots = FIRST_SLOTS.min(window.capacity());
+        Self::with_slots(FIRST_SLOTS.min(window.capacity()), config, window, dtype, device)
+    }
+
+    /// All slots at once: the tensors stay the same for the cache's whole life.
+    pub(crate) fn whole(config: &Config, window: Window, dtype: DType, device: &Device) -> Result<Self> {
+        Self::with_slots(window.capacity(), config, window, dtype, device)
+    }
+
+    fn with_slots(slots: usize, config: &Config, window: Window, dtype: DType, device: &Device) -> Result<Self> {
         let g = config.num_kv_heads;
         let zeros = |width| Tensor::zeros((1, slots, g, width), dtype, device);
         let layer = |_| Ok((zeros(config.qk_head_dim)?, zeros(config.v_head_dim)?));
@@ -102,6 +111,11 @@ impl KvCache {
 
     pub(crate) fn position(&self) -> usize {
         self.position
+    }
+
+    /// Keys `[1, slots, G, K]` and values `[1, slots, G, Kv]` of every layer, as they lie.
+    pub(crate) fn layers(&self) -> &[(Tensor, Tensor)] {
+        &self.layers
     }
 
     pub(crate) fn window(&self) -> Window {

@@ -2,17 +2,23 @@
 
 use candle_core::{DType, Device, Tensor};
 
-use crate::{error::Result, weights::Weights};
+use crate::{error::Result, ops::Kernels, weights::Weights};
 
 pub(super) struct Loader<'a> {
     weights: &'a Weights,
     dtype: DType,
     device: &'a Device,
+    kernels: Kernels,
 }
 
 impl<'a> Loader<'a> {
-    pub(super) fn new(weights: &'a Weights, dtype: DType, device: &'a Device) -> Self {
-        Self { weights, dtype, device }
+    pub(super) fn new(weights: &'a Weights, dtype: DType, device: &'a Device, kernels: Kernels) -> Self {
+        Self {
+            weights,
+            dtype,
+            device,
+            kernels,
+        }
     }
 
     /// The tensor `name` of exactly this shape, in the model's type.
@@ -32,5 +38,10 @@ impl<'a> Loader<'a> {
 
     pub(super) fn device(&self) -> &Device {
         self.device
+    }
+
+    /// The forms of the operations.
+    pub(super) fn kernels(&self) -> Kernels {
+        self.kernels.clone()
     }
 }

@@ -59,10 +59,25 @@ impl Memory {
     }
 
     pub(crate) fn engram_mark(&self) -> EngramMark {
+        self.engram_mark_of(self.engram_values.clone())
+    }
+
+    /// A mark of the present tokens, with values that are kept elsewhere.
+    pub(crate) fn engram_mark_of(&self, engram_values: Vec<Option<Tensor>>) -> EngramMark {
         EngramMark {
             tokens: self.tokens.clone(),
-            engram_values: self.engram_values.clone(),
+            engram_values,
         }
+    }
+
+    /// The last tokens, as many as an n-gram reaches back.
+    pub(crate) fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// The last values of site `s` before their filter, `[1, reach, D]`; `None` before the first pass.
+    pub(crate) fn engram_values(&self, s: usize) -> Option<&Tensor> {
+        self.engram_values[s].as_ref()
     }
 
     pub(crate) fn restore_engram(&mut self, mark: &EngramMark) {

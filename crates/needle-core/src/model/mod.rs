@@ -9,7 +9,6 @@
 mod attention;
 mod block;
 mod engram;
-mod hadamard_mlp;
 mod heads;
 mod kv_cache;
 mod lanes;
@@ -23,11 +22,11 @@ pub(crate) use memory::{EngramMark, Memory, Sight};
 
 use candle_core::{DType, Device, Tensor};
 
-use self::{block::Block, engram::Engram, engram::Rows, heads::Head, lanes::Lanes, loader::Loader};
+use self::{block::Block, engram::Engram, engram::Rows, heads::Head, loader::Loader};
 use crate::{
     config::Config,
     error::{Error, Result},
-    ops::{self, Mask, Rope},
+    ops::{self, Kernels, Mask, OpForm},
     weights::Weights,
 };
 
@@ -39,18 +38,13 @@ pub struct Model {
     dtype: DType,
     /// `[V, D]`
     embedding: Tensor,
-    layers: Vec<Layer>,
+    layers: Vec<Block>,
     engrams: Vec<Engram>,
-    /// `[D]`
+    /// `[D]`, in float32
     final_norm: Tensor,
     contrastive: Option<Head>,
     confidence: Option<Head>,
-}
-
-#[derive(Debug)]
-struct Layer {
-    lanes: Lanes,
-    block: Block,
+    kernels: Kernels,
 }
 
 /// What the model makes of each position at every depth.
@@ -74,6 +68,20 @@ impl Model {
     /// [`Error::Unsupported`] for generation 3, [`Error::MissingTensor`] or [`Error::Shape`] when the weights do not fit the
     /// configuration, [`Error::Candle`] when the device refuses.
     pub fn load(config: &Config, weights: &Weights, dtype: DType, device: &Device) -> Result<Self> {
+        Self::load_with(config, weights, dtype, device, Kernels::of(device, OpForm::default()))
+    }
+
+    /// The same with these forms of the operations.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn load_with(
+        config: &Config,
+        weights: &Weights,
+        dtype: DType,
+        device: &Device,
+        kernels: Kernels,
+    ) -> Result<Self> {
         config.expect_runnable()?;
         if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
             return Err(Error::Unsupported(format!(
@@ -82,13 +90,8 @@ impl Model {
             )));
         }
         config.validate()?;
-        let loader = Loader::new(weights, dtype, device);
-        let layer = |l: usize| -> Result<Layer> {
-            Ok(Layer {
-                lanes: Lanes::load(&loader, &format!("layers.{l}.mhc"), config, l)?,
-                block: Block::load(&loader, &format!("layers.{l}"), config)?,
-            })
-        };
+        let loader = Loader::new(weights, dtype, device, kernels.clone());
+        let layer = |l: usize| Block::load(&loader, &format!("layers.{l}"), config, l);
         let sites = 0..config.engram.layers.len();
         Ok(Self {
             config: config.clone(),
@@ -99,9 +102,10 @@ impl Model {
             engrams: sites
                 .map(|s| Engram::load(&loader, &format!("engrams.{s}"), config))
                 .collect::<Result<_>>()?,
-            final_norm: loader.tensor("final_norm", &[config.d_model])?,
+            final_norm: loader.float32("final_norm", &[config.d_model])?,
             contrastive: Head::load(&loader, "heads.contrastive", config.d_model)?,
             confidence: Head::load(&loader, "heads.confidence", config.d_model)?,
+            kernels,
         })
     }
 
@@ -178,8 +182,13 @@ impl Model {
         Ok(hidden.last)
     }
 
+    /// `x: [1, T, D]`, normalised → logits `[T][V]`.
+    pub(crate) fn logits_f32(&self, x: &Tensor) -> Result<Vec<Vec<f32>>> {
+        Ok(self.logits(x)?.squeeze(0)?.to_dtype(DType::F32)?.to_vec2()?)
+    }
+
     /// `x: [B, T, D]`, normalised → logits `[B, T, V]`.
-    pub(crate) fn logits(&self, x: &Tensor) -> Result<Tensor> {
+    fn logits(&self, x: &Tensor) -> Result<Tensor> {
         Ok(ops::linear(x, &self.embedding)?)
     }
 
@@ -193,7 +202,7 @@ impl Model {
         let ids = Tensor::from_iter(tokens.iter().flatten().copied(), &self.device)?;
         let x0 = (self.embedding.index_select(&ids, 0)?.reshape((b, t, d))? * (d as f64).sqrt())?;
         let (first, k) = (sight.first_position(), self.config.qk_head_dim);
-        let rope = Rope::at(first, t, k, self.config.rope_theta, self.dtype, &self.device)?;
+        let rope = self.kernels.rope(first, (b, t), k, self.config.rope_theta, &x0)?;
         let rows = match self.engrams.is_empty() {
             true => None,
             false => Some(Rows::look_up(&self.config, tokens, sight, &x0)?),
@@ -209,31 +218,34 @@ impl Model {
                 (Some(s), Some(rows)) => Some(self.engrams[s].recall(s, rows, sight)?),
                 _ => None,
             };
-            let mix = layer.lanes.decide(&x)?;
-            let u = mix.read(&x)?;
-            let y = (layer.block.forward(&u, l, recall.as_ref(), &rope, sight)? - &u)?;
-            x = mix.write(&x, &y)?;
+            x = layer.forward(&x, l, recall.as_ref(), &rope, sight)?;
             if keep == Cells::Kept {
                 cells.push(lanes::gather(&x)?);
             }
         }
-        let last = ops::rms_norm(&lanes::gather(&x)?, &self.final_norm)?;
+        let last = self.kernels.rms_norm(&lanes::gather(&x)?, &self.final_norm)?;
         Ok(Hidden { last, cells })
     }
 
-    fn expect_tokens(&self, tokens: &[Vec<u32>]) -> Result<(usize, usize)> {
-        let t = tokens.first().map_or(0, Vec::len);
+    /// Refuses what is no batch of tokens; otherwise its sizes.
+    pub(crate) fn expect_tokens<R: AsRef<[u32]>>(&self, tokens: &[R]) -> Result<(usize, usize)> {
+        let mut rows = tokens.iter().map(AsRef::as_ref);
+        let t = rows.next().map_or(0, <[u32]>::len);
         if t == 0 {
             return Err(Error::Unsupported("the model needs at least one token".into()));
         }
-        if let Some(other) = tokens.iter().find(|row| row.len() != t) {
+        if let Some(other) = rows.find(|row| row.len() != t) {
             let other = other.len();
             return Err(Error::Unsupported(format!(
                 "the rows of a batch must be padded to one length: {t} and {other}"
             )));
         }
         let vocabulary = self.config.vocab_size;
-        match tokens.iter().flatten().find(|&&id| id as usize >= vocabulary) {
+        match tokens
+            .iter()
+            .flat_map(AsRef::as_ref)
+            .find(|&&id| id as usize >= vocabulary)
+        {
             Some(id) => Err(Error::Unsupported(format!(
                 "token id {id} is outside the vocabulary of {vocabulary}"
             ))),

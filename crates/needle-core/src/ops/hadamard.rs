@@ -35,6 +35,29 @@ fn matrix(n: usize, device: &Device) -> Result<Tensor> {
     Tensor::from_vec(entries, (n, n), device)
 }
 
+/// The MLP without weight matrices: with `m` the next power of two from `D` on and the input zero-padded to `m`,
+/// `z = H_m(d₁∘x)`, `z = H_m(silu(d₂∘z))`, output `(d₃∘z)[..D]`. `x: [.., D]`, the diagonals `[m]`.
+pub fn hadamard_mlp(x: &Tensor, diagonals: [&Tensor; 3]) -> Result<Tensor> {
+    mlp(x, diagonals, hadamard)
+}
+
+/// The definition in tensor operations.
+pub fn hadamard_mlp_composed(x: &Tensor, diagonals: [&Tensor; 3]) -> Result<Tensor> {
+    mlp(x, diagonals, hadamard_composed)
+}
+
+fn mlp(x: &Tensor, diagonals: [&Tensor; 3], transform: fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    let (d, m) = (x.dim(D::Minus1)?, diagonals[0].dims1()?);
+    let [d1, d2, d3] = diagonals.map(|diagonal| diagonal.to_dtype(x.dtype()));
+    let padded = match m == d {
+        true => x.clone(),
+        false => x.pad_with_zeros(D::Minus1, 0, m - d)?,
+    };
+    let z = transform(&padded.broadcast_mul(&d1?)?)?;
+    let z = transform(&z.broadcast_mul(&d2?)?.silu()?)?;
+    z.broadcast_mul(&d3?)?.narrow(D::Minus1, 0, d)
+}
+
 struct Hadamard;
 
 impl CustomOp1 for Hadamard {

@@ -1,15 +1,22 @@
-//! The model's operations, one a file: a public function, its composed definition in tensor operations, its CPU form.
+//! The model's operations, one a file: a public function, its composed definition in tensor operations, its CPU form, its
+//! launch on a GPU.
 //!
 //! | op | equation |
 //! | --- | --- |
 //! | [`linear`] | `y = x·Wᵀ` |
 //! | [`rms_norm`] | `(1 + s) ∘ x / sqrt(mean(x²) + ε)` |
-//! | [`hadamard`] | `y = H·x`, orthonormal Walsh-Hadamard |
+//! | [`hadamard`], [`hadamard_mlp`] | `y = H·x`, orthonormal Walsh-Hadamard; `d₃∘H(silu(d₂∘H(d₁∘x)))` |
 //! | [`sinkhorn`] | rows and columns of `exp(m)` scaled to sum to one, in turn |
 //! | [`lane_read`], [`lane_mix`] | `u = Σ h_i X_i` and `X' = R·X + h ⊗ y` |
-//! | [`Rope`] | rotary position angles, half-split |
+//! | [`Kernels::lanes_front`] | both norms and projections before them: `u` and what the lanes decide |
+//! | [`Kernels::block_back`] | gated residual, Hadamard MLP, lane mix |
+//! | [`Rope`], [`Kernels::turn`] | rotary position angles, half-split; heads normalised and turned |
 //! | [`attention`] | grouped-query softmax attention under a mask |
 //! | [`engram_slots`] | hashed n-gram rows |
+//!
+//! A GPU's launches stand in for [`Kernels::rms_norm`], [`Kernels::lanes_front`], [`Kernels::turn`] and [`Kernels::block_back`];
+//! the other operations are composed there, in passes over a prompt, of candle's own. Decoding does not come here: it runs
+//! whole [`Step`]s.
 //!
 //! The composed form runs on every device and in every dtype, carries gradients and is the oracle of the tests. The CPU form
 //! is taken where nothing needs a gradient and all values are float32. Every CPU form computes a row by itself, in one fixed
@@ -17,25 +24,33 @@
 //! equals `n` single steps to the last bit.
 
 mod attention;
+mod block_back;
 mod engram_slots;
 mod hadamard;
+mod kernels;
 mod lanes;
+mod lanes_front;
 mod linear;
 mod mask;
 mod rms_norm;
 mod rope;
 mod simd;
 mod sinkhorn;
+mod step;
 
 pub use attention::{attention, attention_composed};
+pub use block_back::{BackWeights, block_back_composed};
 pub use engram_slots::{EngramHash, engram_slots};
-pub use hadamard::{hadamard, hadamard_composed};
+pub use hadamard::{hadamard, hadamard_composed, hadamard_mlp, hadamard_mlp_composed};
+pub use kernels::{Kernels, OpForm};
 pub use lanes::{lane_mix, lane_mix_composed, lane_read, lane_read_composed};
+pub use lanes_front::{FrontWeights, Mix, lanes_front_composed};
 pub use linear::{linear, linear_composed};
 pub use mask::Mask;
 pub use rms_norm::{RMS_EPSILON, rms_norm, rms_norm_composed, rms_unit, rms_unit_composed};
 pub use rope::{Rope, rope_composed};
 pub use sinkhorn::{SINKHORN_ROUNDS, sinkhorn, sinkhorn_composed};
+pub use step::{Step, StepDevice, WeightBytes, step_device};
 
 use candle_core::{CpuStorage, DType, Layout, Tensor, bail};
 

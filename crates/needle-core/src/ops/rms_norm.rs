@@ -2,17 +2,37 @@
 
 use candle_core::{CpuStorage, CustomOp2, D, DType, Layout, Result, Shape, Tensor};
 
-use super::values;
+use super::{Kernels, kernels::Choice, values};
 
 /// Added to the mean square, as the reference does.
 pub const RMS_EPSILON: f64 = 1e-6;
 
 /// `(1 + s) ∘ x / sqrt(mean(x²) + ε)` over the last axis; `x: [.., n]`, `s: [n]`.
 pub fn rms_norm(x: &Tensor, s: &Tensor) -> Result<Tensor> {
-    if super::cpu_form_applies(&[x, s]) {
-        return x.contiguous()?.apply_op2_no_bwd(s, &RmsNorm);
+    Kernels::default().rms_norm(x, s)
+}
+
+impl Kernels {
+    /// [`rms_norm`] on this device.
+    pub fn rms_norm(&self, x: &Tensor, s: &Tensor) -> Result<Tensor> {
+        let op = RmsNorm { kernels: self };
+        match self.choose(&[x, s]) {
+            Choice::Cpu => x.contiguous()?.apply_op2_no_bwd(s, &op),
+            #[cfg(any(feature = "gpu", feature = "metal"))]
+            Choice::Gpu => x
+                .contiguous()?
+                .apply_op2_no_bwd(&s.to_dtype(DType::F32)?.contiguous()?, &op),
+            Choice::Composed => rms_norm_composed(x, s),
+        }
     }
-    rms_norm_composed(x, s)
+
+    /// [`rms_unit`] on this device.
+    pub(super) fn rms_unit(&self, x: &Tensor) -> Result<Tensor> {
+        match self.choose(&[x]) {
+            Choice::Composed => rms_unit_composed(x),
+            _ => self.rms_norm(x, &Tensor::zeros(x.dim(D::Minus1)?, DType::F32, x.device())?),
+        }
+    }
 }
 
 /// The definition in tensor operations.
@@ -23,11 +43,7 @@ pub fn rms_norm_composed(x: &Tensor, s: &Tensor) -> Result<Tensor> {
 
 /// `x / sqrt(mean(x²) + ε)` over the last axis.
 pub fn rms_unit(x: &Tensor) -> Result<Tensor> {
-    if super::cpu_form_applies(&[x]) {
-        let zero = Tensor::zeros(x.dim(D::Minus1)?, DType::F32, x.device())?;
-        return rms_norm(x, &zero);
-    }
-    rms_unit_composed(x)
+    Kernels::default().rms_unit(x)
 }
 
 /// The definition in tensor operations.
@@ -46,9 +62,12 @@ fn rms_unit_f32(x: &Tensor) -> Result<Tensor> {
     scaled.broadcast_div(&(mean_square + epsilon)?.sqrt()?)
 }
 
-struct RmsNorm;
+#[cfg_attr(not(feature = "metal"), allow(dead_code))]
+struct RmsNorm<'a> {
+    kernels: &'a Kernels,
+}
 
-impl CustomOp2 for RmsNorm {
+impl CustomOp2 for RmsNorm<'_> {
     fn name(&self) -> &'static str {
         "rms_norm"
     }
@@ -69,6 +88,28 @@ impl CustomOp2 for RmsNorm {
             }
         }
         Ok((CpuStorage::F32(y), xl.shape().clone()))
+    }
+
+    #[cfg(feature = "gpu")]
+    fn cuda_fwd(
+        &self,
+        x: &candle_core::CudaStorage,
+        xl: &Layout,
+        s: &candle_core::CudaStorage,
+        sl: &Layout,
+    ) -> Result<(candle_core::CudaStorage, Shape)> {
+        needle_cuda::rms_norm((x, xl), (s, sl))
+    }
+
+    #[cfg(feature = "metal")]
+    fn metal_fwd(
+        &self,
+        x: &candle_core::MetalStorage,
+        xl: &Layout,
+        s: &candle_core::MetalStorage,
+        sl: &Layout,
+    ) -> Result<(candle_core::MetalStorage, Shape)> {
+        needle_metal::rms_norm(self.kernels.pipelines()?, (x, xl), (s, sl))
     }
 }
 

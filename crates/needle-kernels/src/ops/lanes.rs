@@ -36,6 +36,11 @@ pub struct LanesShape {
 }
 
 impl LanesShape {
+    /// Whether the kernels take it.
+    pub fn fits(self) -> bool {
+        self.check().is_ok()
+    }
+
     pub(super) fn check(self) -> Result<(), Unsupported> {
         let Self { rows, n, d } = self;
         within(OPERATION, "rows", rows, 1, i32::MAX as u32)?;

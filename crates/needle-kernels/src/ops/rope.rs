@@ -38,6 +38,11 @@ impl HeadsShape {
         (self.h + self.g) * self.k + (self.g + self.h) * self.v
     }
 
+    /// Whether the kernels take it, with a cache of `cache`.
+    pub fn fits(self, cache: Elem) -> bool {
+        self.check(OPERATION, cache).is_ok()
+    }
+
     pub(super) fn check(self, operation: &'static str, cache: Elem) -> Result<(), Unsupported> {
         within(operation, "rows", self.rows, 1, i32::MAX as u32)?;
         within(operation, "the rows of a sequence", self.rows_a_sequence, 1, self.rows)?;
@@ -84,7 +89,8 @@ pub struct Rope<B> {
 
 impl<B> Rope<B> {
     /// The launch for activations of `elem`, `stride` numbers a row, and a cache of `cache`: equal, or activations of
-    /// float32. No two rows may share a slot.
+    /// float32. No two rows may share a slot; where all are [`NO_SLOT`](crate::RowState::NO_SLOT), nothing is written to the
+    /// caches, and any buffers may hold their place.
     ///
     /// # Errors
     /// [`Unsupported`] for a shape or a pair of storages without a kernel.

@@ -11,7 +11,7 @@ use candle_core::DType;
 use crate::{
     checkpoint::Checkpoint,
     cpu::CpuOptions,
-    device::{DeviceSpec, Selected},
+    device::{DeviceSpec, Selected, explained},
     error::{Error, Result},
     grammar::Vocabulary,
     json, prompt,
@@ -95,7 +95,8 @@ impl Engine {
         }
         let options = options.into();
         let device = options.device.open()?;
-        let runner = Runner::load(checkpoint, &device, options.dtype.unwrap_or(device.dtype), options.cpu)?;
+        let runner = Runner::load(checkpoint, &device, options.dtype.unwrap_or(device.dtype), options.cpu)
+            .map_err(|error| explained(error, &device))?;
         Ok(Arc::new(Self {
             runner,
             tokenizer,

@@ -1,6 +1,8 @@
 //! The model against the oracle's goldens, and the properties that need none.
 //!
-//! Every comparison prints its largest deviation: `cargo test -p needle-tests parity -- --nocapture`.
+//! Every comparison prints its largest deviation: `cargo test -p needle-tests parity -- --nocapture`. `NEEDLE_TEST_DEVICE`
+//! names another device than the CPU for the goldens, as `cargo xtask gpu-check` does; what holds to the last bit holds on the
+//! CPU.
 
 mod archives;
 mod decode;
@@ -13,7 +15,7 @@ mod tables;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
-use needle_core::{Checkpoint, Model, ops::Mask};
+use needle_core::{Checkpoint, DeviceSpec, Model, ops::Mask};
 
 use crate::golden;
 
@@ -26,8 +28,21 @@ fn model(relative: &str) -> Arc<Model> {
 }
 
 fn model_in(relative: &str, dtype: DType) -> Arc<Model> {
+    model_on(relative, dtype, &device())
+}
+
+fn model_on(relative: &str, dtype: DType, device: &Device) -> Arc<Model> {
     let checkpoint = Checkpoint::open(&golden::path(relative)).unwrap();
-    Arc::new(Model::load(&checkpoint.config, &checkpoint.weights, dtype, &Device::Cpu).unwrap())
+    Arc::new(Model::load(&checkpoint.config, &checkpoint.weights, dtype, device).unwrap())
+}
+
+/// The device that the goldens are held against.
+fn device() -> Device {
+    device_name().parse::<DeviceSpec>().unwrap().open().unwrap().device
+}
+
+fn device_name() -> String {
+    std::env::var("NEEDLE_TEST_DEVICE").unwrap_or_else(|_| "cpu".into())
 }
 
 /// `[B, T]` ids as rows.
@@ -56,13 +71,15 @@ fn keep(golden: &Tensor) -> Vec<Vec<bool>> {
 fn deviation(found: &Tensor, golden: &Tensor) -> f64 {
     assert_eq!(found.dims(), golden.dims());
     let largest = |t: &Tensor| f64::from(t.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap());
-    let found = found.to_dtype(DType::F32).unwrap();
+    let found = found.to_device(&Device::Cpu).unwrap().to_dtype(DType::F32).unwrap();
     largest(&(found - golden).unwrap()) / largest(golden).max(f64::MIN_POSITIVE)
 }
 
 /// Fails when `found` is further from the golden than `limit`, relative to the golden's largest entry.
 #[track_caller]
 fn expect_close(what: &str, found: &Tensor, golden: &Tensor, limit: f64) {
+    // A GPU's exponentials and roots are less exact than the CPU's.
+    let limit = if device_name() == "cpu" { limit } else { 10.0 * limit };
     let deviation = deviation(found, golden);
     println!("{what}: {deviation:.1e}");
     assert!(

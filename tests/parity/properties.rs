@@ -1,8 +1,15 @@
 //! What holds to the last bit, whatever the weights.
 
-use needle_core::{DecodeOptions, Error, Flow, Overflow, Session, StopReason, Window, generate, ops::Mask};
+use std::sync::Arc;
 
-use super::model;
+use candle_core::{DType, Device};
+use needle_core::{DecodeOptions, Error, Flow, Model, Overflow, Session, StopReason, Window, generate, ops::Mask};
+
+use super::model_on;
+
+fn model(relative: &str) -> Arc<Model> {
+    model_on(relative, DType::F32, &Device::Cpu)
+}
 
 fn tokens(count: usize, vocabulary: u32) -> Vec<u32> {
     (0..count as u32).map(|i| (i * 7919 + 13) % vocabulary).collect()

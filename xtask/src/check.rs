@@ -100,14 +100,14 @@ fn stand_in(folder: PathBuf, name: &str) -> Result<PathBuf> {
 }
 
 #[cfg(unix)]
-fn make_executable(path: &std::path::Path) -> Result<()> {
+pub(crate) fn make_executable(path: &std::path::Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
         .with_context(|| format!("cannot make {} executable", path.display()))
 }
 
 #[cfg(not(unix))]
-fn make_executable(_: &std::path::Path) -> Result<()> {
+pub(crate) fn make_executable(_: &std::path::Path) -> Result<()> {
     anyhow::bail!("the stand-in for compilers is a shell script: run this check on Linux or macOS")
 }
 

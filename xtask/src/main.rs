@@ -8,6 +8,7 @@ mod cargo;
 mod check;
 mod ci;
 mod features;
+mod gpu_check;
 mod hub_python;
 mod kernels;
 mod licences;
@@ -19,8 +20,11 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask ci                 every check, with a table of wall times; what .ci/run runs
 cargo xtask check cuda|metal   clippy of one GPU feature, without its toolkit or its machine
-cargo xtask check cuda --real  the GPU kernels through the real nvcc (installed from PyPI): registers, spills, execution
+cargo xtask check cuda --real  the real nvcc (installed from PyPI): what the kernels cost, their execution, and the command built
+                               with --features gpu and run without a driver; --driverless: only the last
 cargo xtask check kernels      the GPU kernels in emulation, at length (needs clang 14 or newer)
+cargo xtask gpu-check [OPTION…] every kernel case, the parity suite and measurements on an NVIDIA GPU, with a report
+cargo xtask metal-check [OPT…] the same on an Apple GPU
 cargo xtask features           the feature graph: each GPU feature reaches every candle crate, a plain build none
 cargo xtask hub-python         the cache shared with Python, checked with its own client (installs it from PyPI)
 cargo xtask licences           licences of all dependencies, one copy of the crates that must be single
@@ -34,8 +38,11 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(),
         ["check", "cuda"] => check::cuda(),
         ["check", "cuda", "--real"] => nvcc::run(),
+        ["check", "cuda", "--driverless"] => nvcc::run_driverless(),
         ["check", "kernels"] => kernels::run(),
         ["check", "metal"] => check::metal(),
+        ["gpu-check", rest @ ..] => gpu_check::run(gpu_check::Kind::Cuda, rest),
+        ["metal-check", rest @ ..] => gpu_check::run(gpu_check::Kind::Metal, rest),
         ["features"] => features::run(),
         ["hub-python"] => hub_python::run(),
         ["licences"] => licences::run(),

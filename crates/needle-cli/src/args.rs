@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Tokenize(TokenizeArgs),
     /// List devices: what is built in, what is there, what `auto` takes and why
     Devices(DevicesArgs),
+    /// Check devices: what `devices` says, whether each computes, whether the built-in model answers
+    Doctor(DevicesArgs),
     /// Download weights, check them, and print where they are
     Download(commands::download::Args),
     /// List, check or remove downloaded weights

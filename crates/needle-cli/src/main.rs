@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Tokenize(args) => commands::tokenize::run(&args),
         Command::Devices(args) => commands::devices::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Download(args) => commands::download::run(&args),
         Command::Models(args) => commands::models::run(&args),
         Command::Completions(args) => commands::shell::completions(&args),

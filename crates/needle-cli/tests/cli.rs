@@ -305,6 +305,7 @@ fn every_command_describes_its_flags() {
         "inspect",
         "tokenize",
         "devices",
+        "doctor",
         "download",
         "models",
         "completions",
@@ -364,7 +365,38 @@ fn devices_explain_themselves() {
     let output = needle(&["devices", "--json"], "");
     let report: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert!(report["auto"]["device"].is_string() && report["auto"]["reason"].is_string());
-    assert!(stdout(&needle(&["devices"], "")).starts_with("auto "));
+    for backend in report["backends"].as_array().unwrap() {
+        let (reason, devices) = (&backend["reason"], backend["devices"].as_array().unwrap());
+        assert_eq!(reason.is_null(), !devices.is_empty(), "{backend}");
+    }
+    for word in ["toolkit", "kernels", "driver", "driver_release", "cublas"] {
+        assert!(report["versions"].get(word).is_some(), "{word}");
+    }
+    let text = stdout(&needle(&["devices"], ""));
+    let auto = format!("auto   {} ", report["auto"]["device"].as_str().unwrap());
+    assert!(text.starts_with(&auto), "{text}");
+    for name in ["cpu  ", "cuda ", "metal"] {
+        assert!(text.lines().any(|line| line.starts_with(name)), "{name}: {text}");
+    }
+}
+
+#[test]
+fn the_doctor_computes_and_answers() {
+    let output = needle(&["doctor"], "");
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.starts_with(concat!("needle ", env!("CARGO_PKG_VERSION"))),
+        "{text}"
+    );
+    assert!(text.contains(&stdout(&needle(&["devices"], ""))), "{text}");
+    assert!(text.contains("check  cpu computes in f32\n"), "{text}");
+    assert!(text.contains("check  the built-in model answers on "), "{text}");
+    let output = needle(&["doctor", "--json"], "");
+    let diagnosis: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(diagnosis["healthy"], true);
+    assert_eq!(diagnosis["checks"][0]["device"], "cpu");
+    assert_eq!(diagnosis["answer"]["device"], diagnosis["devices"]["auto"]["device"]);
 }
 
 #[test]

@@ -3,9 +3,14 @@
 //! `auto` takes CUDA, then Metal, then the CPU, and says why it had to fall back. A device asked for by name is that device
 //! or an error. The choice is made over a [`Machine`], plain facts that tests can state; only opening touches a driver.
 
+mod cuda;
+mod driver;
+mod examine;
 mod machine;
 mod memory;
+mod refusal;
 mod report;
+mod system;
 
 use std::{fmt, str::FromStr};
 
@@ -13,8 +18,11 @@ use candle_core::{DType, Device};
 use serde::{Serialize, Serializer};
 
 pub use self::{
-    machine::{Backend, Found, Machine, Vendor, features},
+    driver::free_memory,
+    examine::{Check, examine},
+    machine::{Backend, CudaVersions, Found, Machine, Vendor, features},
     memory::peak_ram_mb,
+    refusal::Refusal,
     report::{Auto, BackendReport, Report, report},
 };
 use crate::error::{Error, Result};
@@ -44,7 +52,7 @@ impl DeviceSpec {
         match self {
             // Whoever asks for the CPU may do so because a driver misbehaves: leave them all alone.
             Self::Cpu => Ok(Selected::cpu()),
-            _ => self.select(&Machine::probe(), machine::open),
+            _ => self.select(&Machine::probe(), driver::open),
         }
     }
 
@@ -64,27 +72,27 @@ impl DeviceSpec {
             (Self::Gpu(index), _, _) => Target::Metal(index),
         };
         let opened = machine.offers(target).and_then(|()| open(target));
-        Ok(Selected::new(target, opened.map_err(|reason| self.refused(reason))?))
+        Ok(Selected::new(target, opened.map_err(|refusal| self.refused(refusal))?))
     }
 
-    fn refused(self, reason: String) -> Error {
+    fn refused(self, refusal: Refusal) -> Error {
         Error::Device {
             device: self.to_string(),
-            reason,
+            reason: refusal.reason,
         }
     }
 }
 
 /// A step towards a device: what it yields, or the reason why not.
-type Attempt<T> = std::result::Result<T, String>;
+type Attempt<T> = std::result::Result<T, Refusal>;
 
 /// The first of CUDA, Metal and the CPU that opens, with the reasons against the earlier ones.
 fn best(machine: &Machine, open: impl Fn(Target) -> Attempt<Opened>) -> Selected {
     let mut reasons = Vec::new();
-    for target in [Target::Cuda(0), Target::Metal(0)] {
+    for target in [machine.first_cuda(), Target::Metal(0)] {
         match machine.offers(target).and_then(|()| open(target)) {
             Ok(opened) => return Selected::new(target, opened).noting(reasons),
-            Err(reason) => reasons.extend(machine.is_missed(target).then_some(reason)),
+            Err(refusal) => reasons.extend(machine.is_missed(target).then_some(refusal.reason)),
         }
     }
     reasons.extend(machine.unsupported());
@@ -170,6 +178,19 @@ impl Selected {
     }
 }
 
+/// Says of an error of a GPU's driver, met while computing on `selected`, what it means; leaves others as they are.
+pub(crate) fn explained(error: Error, selected: &Selected) -> Error {
+    match error {
+        Error::Candle(error) if !selected.device.is_cpu() && error.to_string().contains("CUDA_ERROR") => {
+            Error::Device {
+                device: selected.name.clone(),
+                reason: cuda::explain(&error.to_string(), None).reason,
+            }
+        }
+        other => other,
+    }
+}
+
 /// Reads a data type of weights and activations: `f32`, `f16` or `bf16`.
 ///
 /// # Errors
@@ -216,6 +237,11 @@ fn default_dtype(target: Target, capability: Option<(u32, u32)>) -> DType {
         (Target::Cuda(_), Some((8.., _))) => DType::BF16,
         (Target::Cuda(_) | Target::Metal(_), _) => DType::F16,
     }
+}
+
+/// Candle appends a backtrace to its errors where one is asked for.
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use candle_core::DType;
 use crate::{
     checkpoint::Checkpoint,
     cpu::CpuOptions,
-    device::{DeviceSpec, Selected},
+    device::{DeviceSpec, Selected, explained},
     error::{Error, Result},
     gpu::GpuOptions,
     grammar::Vocabulary,
@@ -99,7 +99,8 @@ impl Engine {
         let options = options.into();
         let mut device = options.device.open()?;
         let dtype = options.dtype.unwrap_or(device.dtype);
-        let runner = Runner::load(checkpoint, &device, dtype, options.cpu, options.gpu)?;
+        let runner = Runner::load(checkpoint, &device, dtype, options.cpu, options.gpu)
+            .map_err(|error| explained(error, &device))?;
         let notices = device.notice.iter().map(String::as_str).chain(runner.notice());
         let notices: Vec<&str> = notices.collect();
         device.notice = (!notices.is_empty()).then(|| notices.join("; "));

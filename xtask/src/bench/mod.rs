@@ -8,6 +8,10 @@ mod bfcl;
 #[cfg(feature = "bench")]
 mod grammar;
 #[cfg(feature = "bench")]
+mod random_model;
+#[cfg(feature = "bench")]
+mod speed;
+#[cfg(feature = "bench")]
 mod startup;
 #[cfg(feature = "bench")]
 mod timing;
@@ -33,6 +37,11 @@ const BENCHES: &[Bench] = &[
             let tokenizer = needle_core::Tokenizer::from_sentencepiece(&model)?;
             grammar::run(&needle_core::grammar::Vocabulary::of(&tokenizer)?)
         },
+    ),
+    (
+        "speed",
+        "DEVICE full|small: tokens a second with random weights, as JSON lines",
+        speed::run,
     ),
     (
         "startup",

@@ -2,6 +2,7 @@
 
 pub(crate) mod chat;
 pub(crate) mod devices;
+pub(crate) mod doctor;
 pub(crate) mod download;
 pub(crate) mod embed;
 pub(crate) mod extract;

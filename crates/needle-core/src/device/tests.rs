@@ -1,8 +1,6 @@
 //! The choice of a device over machines that are stated, not found.
 
-use std::{fs, path::PathBuf};
-
-use super::{machine::*, report::Report, *};
+use super::{driver::guarded, machine::*, report::Report, *};
 
 fn plain() -> Machine {
     Machine {
@@ -10,13 +8,21 @@ fn plain() -> Machine {
         metal: Backend::NotCompiled,
         gpus: Vec::new(),
         cuda_visible_devices: None,
+        versions: CudaVersions::default(),
     }
+}
+
+fn no_driver() -> Backend {
+    Backend::Unavailable(Refusal::of("no driver"))
 }
 
 fn present(kind: &str, count: usize) -> Backend {
     let found = |index| Found {
         name: format!("{kind}:{index}"),
         description: "GPU".into(),
+        memory_bytes: Some(8 << 30),
+        capability: None,
+        refusal: None,
     };
     Backend::Present {
         devices: (0..count).map(found).collect(),
@@ -32,7 +38,7 @@ fn opens(_: Target) -> Attempt<Opened> {
 }
 
 fn refuses(target: Target) -> Attempt<Opened> {
-    Err(format!("{target} is out of order"))
+    Err(Refusal::of(format!("{target} is out of order")))
 }
 
 fn reason(spec: DeviceSpec, machine: &Machine) -> String {
@@ -94,9 +100,7 @@ fn auto_prefers_cuda_then_metal_then_the_cpu() {
     );
 
     let broken = Machine {
-        cuda: Backend::Unavailable {
-            reason: "no driver".into(),
-        },
+        cuda: no_driver(),
         ..both
     };
     let selected = DeviceSpec::Auto.select(&broken, opens).unwrap();
@@ -183,18 +187,15 @@ fn gpu_is_the_kind_that_is_built_in() {
         metal: present("metal", 1),
         ..plain()
     };
-    let neither_answers = Backend::Unavailable {
-        reason: "no driver".into(),
-    };
     let both = Machine {
-        cuda: neither_answers.clone(),
+        cuda: no_driver(),
         ..metal.clone()
     };
     assert_eq!(DeviceSpec::Gpu(0).select(&cuda, opens).unwrap().name, "cuda:0");
     assert_eq!(DeviceSpec::Gpu(0).select(&metal, opens).unwrap().name, "metal:0");
     assert_eq!(DeviceSpec::Gpu(0).select(&both, opens).unwrap().name, "metal:0");
     let broken = Machine {
-        cuda: neither_answers,
+        cuda: no_driver(),
         ..plain()
     };
     assert_eq!(reason(DeviceSpec::Gpu(0), &broken), "device gpu:0: no driver");
@@ -215,78 +216,19 @@ fn gpu_is_the_kind_that_is_built_in() {
 }
 
 #[test]
-fn driver_errors_are_explained() {
-    let no_device = "DriverError(CUDA_ERROR_NO_DEVICE, \"no CUDA-capable device is detected\")";
-    assert_eq!(
-        cuda_reason(no_device, None),
-        "no NVIDIA driver or no NVIDIA GPU was found"
-    );
-    assert_eq!(
-        cuda_reason(no_device, Some("")),
-        "no CUDA device is visible: CUDA_VISIBLE_DEVICES is empty"
-    );
-    assert_eq!(
-        cuda_reason(no_device, Some("9")),
-        "no CUDA device is visible: CUDA_VISIBLE_DEVICES is \"9\""
-    );
-    assert!(cuda_reason("CUDA_ERROR_INSUFFICIENT_DRIVER", None).contains("update the driver"));
-    assert!(cuda_reason("CUDA_ERROR_OUT_OF_MEMORY", None).contains("memory"));
-    assert_eq!(cuda_reason("something else\n  at backtrace", None), "something else");
-}
-
-#[test]
 fn a_panic_becomes_a_reason() {
     let number = 7;
     let fails: fn() -> Attempt<()> = || panic!("no symbol\nmore");
-    assert_eq!(guarded(fails).unwrap_err(), "the driver binding panicked: no symbol");
+    assert_eq!(
+        guarded(fails).unwrap_err().reason,
+        "the driver binding panicked: no symbol"
+    );
     let formats = || -> Attempt<()> { panic!("code {number}") };
-    assert_eq!(guarded(formats).unwrap_err(), "the driver binding panicked: code 7");
+    assert_eq!(
+        guarded(formats).unwrap_err().reason,
+        "the driver binding panicked: code 7"
+    );
     assert_eq!(guarded(|| Ok(1)), Ok(1));
-}
-
-/// A folder laid out like a system's root, removed at the end.
-struct Root(PathBuf);
-
-impl Root {
-    fn new(name: &str, files: &[(&str, &str)]) -> Self {
-        let root = std::env::temp_dir().join(format!("needle-device-{name}-{}", std::process::id()));
-        for (path, text) in files {
-            let path = root.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        Self(root)
-    }
-}
-
-impl Drop for Root {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-#[test]
-fn gpus_are_seen_without_a_driver() {
-    let bus = "sys/bus/pci/devices";
-    let root = Root::new(
-        "bus",
-        &[
-            (&format!("{bus}/0000:00:02.0/class"), "0x030000\n"),
-            (&format!("{bus}/0000:00:02.0/vendor"), "0x8086\n"),
-            (&format!("{bus}/0000:01:00.0/class"), "0x030200\n"),
-            (&format!("{bus}/0000:01:00.0/vendor"), "0x10de\n"),
-            // A network card of the same maker is no GPU.
-            (&format!("{bus}/0000:02:00.0/class"), "0x020000\n"),
-            (&format!("{bus}/0000:02:00.0/vendor"), "0x1002\n"),
-        ],
-    );
-    assert_eq!(gpus_below(&root.0), [Vendor::Nvidia, Vendor::Intel]);
-    let root = Root::new(
-        "container",
-        &[("proc/driver/nvidia/version", "580"), ("dev/nvidia0", "")],
-    );
-    assert_eq!(gpus_below(&root.0), [Vendor::Nvidia]);
-    assert!(gpus_below(&root.0.join("nowhere")).is_empty());
 }
 
 #[test]
@@ -321,6 +263,76 @@ fn the_report_says_what_would_help() {
         (report.backends[0].devices.len(), &report.backends[0].reason),
         (2, &None)
     );
+}
+
+#[test]
+fn auto_passes_over_a_gpu_that_this_build_cannot_use() {
+    let Backend::Present { mut devices } = present("cuda", 2) else {
+        unreachable!()
+    };
+    devices[0].refusal = Some(Refusal::of("too old").cured_by("build for it"));
+    let machine = Machine {
+        cuda: Backend::Present {
+            devices: devices.clone(),
+        },
+        ..plain()
+    };
+    let selected = DeviceSpec::Auto.select(&machine, opens).unwrap();
+    assert_eq!((selected.name.as_str(), selected.notice), ("cuda:1", None));
+    assert_eq!(reason(DeviceSpec::Cuda(0), &machine), "device cuda:0: too old");
+    devices.pop();
+    let machine = Machine {
+        cuda: Backend::Present { devices },
+        ..plain()
+    };
+    let selected = DeviceSpec::Auto.select(&machine, opens).unwrap();
+    assert_eq!(
+        (selected.name.as_str(), selected.notice.as_deref()),
+        ("cpu", Some("too old"))
+    );
+}
+
+#[test]
+fn a_machine_with_both_kinds_is_not_confused() {
+    let both = Machine {
+        cuda: present("cuda", 1),
+        metal: present("metal", 1),
+        gpus: vec![Vendor::Nvidia, Vendor::Apple],
+        ..plain()
+    };
+    for (spec, name) in [
+        (DeviceSpec::Auto, "cuda:0"),
+        (DeviceSpec::Gpu(0), "cuda:0"),
+        (DeviceSpec::Cuda(0), "cuda:0"),
+        (DeviceSpec::Metal(0), "metal:0"),
+        (DeviceSpec::Cpu, "cpu"),
+    ] {
+        assert_eq!(spec.select(&both, opens).unwrap().name, name, "{spec}");
+    }
+}
+
+#[test]
+fn an_error_of_the_driver_while_loading_is_explained() {
+    let full = || {
+        Error::Candle(candle_core::Error::Msg(
+            "DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")".into(),
+        ))
+    };
+    let selected = Selected::new(Target::Cpu, opens(Target::Cpu).unwrap());
+    // The CPU has no driver whose error this could be.
+    assert!(matches!(explained(full(), &selected), Error::Candle(_)));
+    let other = explained(Error::Unsupported("x".into()), &selected);
+    assert_eq!(other.to_string(), "x");
+}
+
+#[test]
+fn every_answering_device_is_examined() {
+    let checks = examine();
+    assert_eq!(
+        (checks[0].device.as_str(), checks[0].dtypes.as_slice()),
+        ("cpu", ["f32"].as_slice())
+    );
+    assert_eq!(checks[0].fault, None);
 }
 
 #[test]

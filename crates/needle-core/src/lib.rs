@@ -5,6 +5,7 @@
 
 pub mod checkpoint;
 pub mod config;
+pub mod cpu;
 pub mod decode;
 pub mod error;
 pub mod model;

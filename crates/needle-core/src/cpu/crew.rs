@@ -152,20 +152,28 @@ impl Crew {
         let shared = &*self.shared;
         let piece = Piece(work);
         shared.busy.store(count - 1, Ordering::Relaxed);
-        shared.piece.store((&raw const piece).cast_mut().cast(), Ordering::Relaxed);
+        shared
+            .piece
+            .store((&raw const piece).cast_mut().cast(), Ordering::Relaxed);
         shared.start_round(count - 1);
-        self.helpers[..count - 1].iter().for_each(|helper| helper.thread().unpark());
+        self.helpers[..count - 1]
+            .iter()
+            .for_each(|helper| helper.thread().unpark());
         let finished = Finish(shared);
         work(0);
         drop(finished);
-        assert!(!shared.failed.swap(false, Ordering::Relaxed), "a helper thread panicked");
+        assert!(
+            !shared.failed.swap(false, Ordering::Relaxed),
+            "a helper thread panicked"
+        );
     }
 }
 
 impl Shared {
     fn start_round(&self, members: usize) {
         let count = self.round.load(Ordering::Relaxed) / MEMBERS;
-        self.round.store(count.wrapping_add(1).wrapping_mul(MEMBERS) + members, Ordering::Release);
+        self.round
+            .store(count.wrapping_add(1).wrapping_mul(MEMBERS) + members, Ordering::Release);
     }
 }
 

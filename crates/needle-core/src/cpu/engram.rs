@@ -54,7 +54,11 @@ impl Hash {
     /// For every table the row that a token reads, `None` where its n-gram reaches before the text. `back(r)` is the token
     /// `r` before the present one.
     fn rows<'a>(&'a self, back: impl Fn(usize) -> Option<u32> + 'a) -> impl Iterator<Item = Option<usize>> + 'a {
-        let tables = self.orders.iter().enumerate().flat_map(|(o, order)| (0..self.heads).map(move |j| (o, *order, j)));
+        let tables = self
+            .orders
+            .iter()
+            .enumerate()
+            .flat_map(|(o, order)| (0..self.heads).map(move |j| (o, *order, j)));
         tables.map(move |(o, order, j)| {
             let mut a = 0x9E37_79B9u32.wrapping_mul((o * self.stride + j + 1) as u32);
             for r in 0..order {

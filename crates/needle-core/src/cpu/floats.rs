@@ -13,7 +13,9 @@ pub(super) fn values(dense: &Dense) -> Vec<f32> {
     match (dense.order, &dense.shape[..]) {
         (Order::Transposed, [.., rows, cols]) => {
             let mut values = vec![0.0; count];
-            let matrices = values.chunks_exact_mut(rows * cols).zip(stored.chunks_exact(rows * cols));
+            let matrices = values
+                .chunks_exact_mut(rows * cols)
+                .zip(stored.chunks_exact(rows * cols));
             for (values, stored) in matrices {
                 for (column, stored) in stored.chunks_exact(*rows).enumerate() {
                     for (row, value) in stored.iter().enumerate() {

@@ -75,7 +75,10 @@ impl Head {
     /// Pools one more cell.
     pub(super) fn pool(&self, isa: Isa, cell: &[f32], pooling: &mut Pooling) {
         let root = (self.d as f32).sqrt();
-        let probes = self.probes.chunks_exact(self.d).zip(pooling.sums.chunks_exact_mut(self.d));
+        let probes = self
+            .probes
+            .chunks_exact(self.d)
+            .zip(pooling.sums.chunks_exact_mut(self.d));
         let state = pooling.peaks.iter_mut().zip(&mut pooling.totals);
         for ((probe, sum), (peak, total)) in probes.zip(state) {
             let score = dot(isa, cell, probe) / root;

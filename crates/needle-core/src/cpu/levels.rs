@@ -35,7 +35,9 @@ impl Levels16 {
             levels.iter().map(off).sum()
         };
         let candidates = (0..CANDIDATES).map(|i| limit * (1.0 - 0.25 * f64::from(i) / f64::from(CANDIDATES)));
-        let best = candidates.min_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(limit);
+        let best = candidates
+            .min_by(|a, b| error(*a).total_cmp(&error(*b)))
+            .unwrap_or(limit);
         let scale = best / f64::from(largest);
         Self {
             levels: levels.map(|level| (f64::from(level) * scale).round() as i16),
@@ -59,7 +61,11 @@ mod tests {
                 let standard = levels(width, group);
                 let table: [f32; 16] = std::array::from_fn(|i| standard[i % standard.len()]);
                 let sixteen = Levels16::new(&table, group);
-                let largest = sixteen.levels.iter().map(|level| f64::from(*level).abs()).fold(0.0, f64::max);
+                let largest = sixteen
+                    .levels
+                    .iter()
+                    .map(|level| f64::from(*level).abs())
+                    .fold(0.0, f64::max);
                 let root = (group as f64).sqrt();
                 assert!(largest * root * (f64::from(NORM_LIMIT) + root / 2.0) < f64::from(i32::MAX));
                 let unit = f64::from(standard.iter().fold(0.0f32, |most, level| most.max(level.abs())));

@@ -8,6 +8,7 @@
 //!   of threads: every sum runs in one fixed order.
 //! - Kernels are chosen at run time ([`simd`]).
 
+mod arena;
 mod attention;
 mod cache;
 mod columns;
@@ -31,6 +32,7 @@ mod rows;
 mod simd;
 mod stack;
 mod state;
+mod tools;
 mod vector;
 
 pub use cache::CachePrecision;

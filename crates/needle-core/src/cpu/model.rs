@@ -2,7 +2,8 @@
 
 use super::{
     CpuOptions, Threads,
-    crew::Crew,
+    arena::Arena,
+    crew::{Crew, Hands},
     desk::Shape,
     engram::{Hash, Site},
     heads::{Head, ProbeHead},
@@ -11,6 +12,7 @@ use super::{
     rows::Rows,
     simd::Isa,
     stack::Stack,
+    tools::Tools,
 };
 use crate::{
     config::{Config, Generation},
@@ -39,6 +41,7 @@ pub struct CpuModel {
     /// `θ^(−2i/K)`
     pub(super) frequencies: Vec<f32>,
     pub(super) crew: Crew,
+    arena: Arena,
 }
 
 impl CpuModel {
@@ -67,19 +70,23 @@ impl CpuModel {
             Threads::Measured => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let crew = Crew::new(threads).map_err(|error| Error::Unsupported(format!("{threads} threads: {error}")))?;
-        let loader = &Loader::new(weights, options.numerics);
+        let owned = Loader::new(weights, options.numerics)?;
+        let loader = &owned;
         let (d, vocabulary) = (config.d_model, config.vocab_size);
         let sites = 0..config.engram.layers.len();
         let k = config.qk_head_dim;
         let frequency = |i: usize| 1.0 / (config.rope_theta as f32).powf(2.0 * i as f32 / k as f32);
+        // In the order in which a pass reads the matrices.
+        let sites = sites.map(|s| Site::load(loader, &format!("engrams.{s}"), config)).collect::<Result<_>>()?;
+        let layers = (0..config.num_layers).map(|l| Layer::load(loader, config, l)).collect::<Result<_>>()?;
         Ok(Self {
             config: config.clone(),
             isa: options.isa,
             shape: Shape::new(config),
             table: Rows::load(loader, "embedding", vocabulary, d)?,
-            layers: (0..config.num_layers).map(|l| Layer::load(loader, config, l)).collect::<Result<_>>()?,
+            layers,
             hash: Hash::new(config),
-            sites: sites.map(|s| Site::load(loader, &format!("engrams.{s}"), config)).collect::<Result<_>>()?,
+            sites,
             final_norm: loader.gains("final_norm", d)?,
             output: Stack::load(loader, &[("embedding".into(), vocabulary)], d)?,
             contrastive: Head::load(loader, "heads.contrastive", d)?,
@@ -87,6 +94,7 @@ impl CpuModel {
             frequencies: (0..k / 2).map(frequency).collect(),
             crew,
             options,
+            arena: owned.into_arena(),
         })
     }
 
@@ -110,6 +118,15 @@ impl CpuModel {
         self.stacks().map(Stack::size_bytes).sum()
     }
 
+    /// What a pass of these hands works with.
+    pub(super) fn tools<'a>(&'a self, hands: &'a Hands<'a>) -> Tools<'a> {
+        Tools {
+            isa: self.isa,
+            lines: self.arena.lines(),
+            hands,
+        }
+    }
+
     pub(super) fn head(&self, head: ProbeHead) -> Option<&Head> {
         match head {
             ProbeHead::Contrastive => self.contrastive.as_ref(),
@@ -119,7 +136,12 @@ impl CpuModel {
 
     /// All matrices.
     pub(super) fn stacks(&self) -> impl Iterator<Item = &Stack> {
-        let layers = self.layers.iter().flat_map(|layer| [&layer.hyper.phi, &layer.inputs, &layer.output]);
-        layers.chain(self.sites.iter().map(|site| &site.projections)).chain([&self.output])
+        let layers = self
+            .layers
+            .iter()
+            .flat_map(|layer| [&layer.hyper.phi, &layer.inputs, &layer.output]);
+        layers
+            .chain(self.sites.iter().map(|site| &site.projections))
+            .chain([&self.output])
     }
 }

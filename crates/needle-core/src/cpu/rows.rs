@@ -26,7 +26,9 @@ impl Rows {
         if let Weight::Dense(dense) = &weight
             && (dense.order == Order::Transposed || dense.bytes.len() != rows * cols * dense.dtype.size_in_bytes())
         {
-            return Err(Error::Unsupported(format!("{name}: a table must lie row by row, all of it")));
+            return Err(Error::Unsupported(format!(
+                "{name}: a table must lie row by row, all of it"
+            )));
         }
         Ok(Self { weight, cols })
     }
@@ -64,6 +66,8 @@ fn read_packed(packed: &Packed, row: usize, out: &mut [f32], scratch: &mut [f32]
         }
         walsh_hadamard(scratch);
         let norm = f16::from_le_bytes(*norm).to_f32();
-        out.iter_mut().zip(&*scratch).for_each(|(out, value)| *out = value * norm);
+        out.iter_mut()
+            .zip(&*scratch)
+            .for_each(|(out, value)| *out = value * norm);
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn exp<S: Simd>(s: S, x: S::F) -> S::F {
     let r = s.fma(whole, s.splat(-0.693_359_4), x);
     let r = s.fma(whole, s.splat(2.121_944_4e-4), r);
     let mut p = s.splat(1.987_569_1e-4);
-    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5.000_000_1e-1] {
+    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
         p = s.fma(p, r, s.splat(coefficient));
     }
     let y = s.add(s.fma(p, s.mul(r, r), r), s.splat(1.0));

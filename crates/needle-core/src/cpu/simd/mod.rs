@@ -14,7 +14,7 @@ mod isa;
 mod portable;
 
 pub use isa::Isa;
-pub(super) use isa::{Set, kernel};
+pub(super) use isa::{Set, compile, integer_kernel, kernel};
 
 /// Lanes of a vector.
 pub(super) const LANES: usize = 16;
@@ -72,8 +72,14 @@ pub(super) trait Simd: Copy {
     fn scale_by_power(self, v: Self::F, n: Self::I) -> Self::F;
     /// Signed bytes as numbers.
     fn load_i8(self, x: &[i8; LANES]) -> Self::F;
+    /// Half-precision numbers, by their bits.
+    fn load_f16(self, x: &[u16; LANES]) -> Self::F;
+    /// To the nearest half-precision number, of two equally near the even one.
+    fn store_f16(self, v: Self::F, x: &mut [u16; LANES]);
 
     fn load_codes(self, line: &Line) -> Self::I;
+    /// Asks for the memory `ahead` bytes after this place; nothing happens where there is none.
+    fn prefetch<T>(self, place: &T, ahead: usize);
     /// Shifts every word right.
     fn shift<const BITS: i32>(self, codes: Self::I) -> Self::I;
     fn levels(self, levels: &[f32; 16]) -> Self::Levels;
@@ -86,6 +92,7 @@ pub(super) trait Simd: Copy {
     fn zero_sums(self) -> Self::Sums;
     /// `sums + Σ level·x` over the columns of one step; `x` holds [`Simd::STEP_PAIRS`] pairs.
     fn dot(self, sums: Self::Sums, step: Self::Step, x: &[i32]) -> Self::Sums;
+    fn add_sums(self, a: Self::Sums, b: Self::Sums) -> Self::Sums;
     fn total(self, sums: Self::Sums) -> Self::I;
     /// Sixteen consecutive activations as eight pairs of i16, in the order in which the steps of 32/`BITS` codes take them.
     fn pairs<const BITS: i32>(self, x: Self::I) -> [i32; 8];

@@ -1,7 +1,14 @@
 //! One binary for all acceptance tests, because candle links slowly.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
+mod agent;
+mod allocations;
 mod cpu;
 mod formats;
 mod golden;
+mod grammar;
+mod grounding;
+mod hub;
 mod parity;
+mod prompt;
+mod tokenizer;

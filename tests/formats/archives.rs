@@ -249,6 +249,7 @@ fn geometry_equals_the_checkpoint() {
                 "hadamard_mlp.p2",
                 "heads.contrastive.bias",
                 "heads.embedding.bias",
+                "heads.router.calibration",
             ];
             match expected.weights.find(name) {
                 Some(expected) => assert_eq!(weight.shape(), expected.shape(), "{archive}: {name}"),

@@ -31,16 +31,20 @@ fn logits_cells_and_heads_of_every_archive() {
             expect_close(&format!("{name} cells"), &found, cells, LOGITS);
         }
         let (tokens, keep) = (rows(&golden["len30.tokens"]), vec![vec![true; 30]]);
-        // The archive keeps the heads in float16; the golden used the checkpoint's float32.
         let found = model.contrastive(&tokens, &keep, &Mask::causal(30)).unwrap().unwrap();
         expect_close(
             &format!("{name} contrastive"),
             &found,
             &golden["len30.contrastive"],
-            2e-3,
+            LOGITS,
         );
         let found = model.confidence(&tokens, &keep, &Mask::causal(30)).unwrap().unwrap();
-        expect_close(&format!("{name} confidence"), &found, &golden["len30.confidence"], 2e-3);
+        expect_close(
+            &format!("{name} confidence"),
+            &found,
+            &golden["len30.confidence"],
+            LOGITS,
+        );
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod archives;
 mod decode;
+mod engine;
 mod forward;
 mod heads;
 mod properties;

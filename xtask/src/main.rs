@@ -1,2 +1,50 @@
 //! Checks and chores of the repository: `cargo xtask <task>`.
-fn main() {}
+//!
+//! One file a task. `cargo xtask ci` runs all the checks; everything else is one of them, or a measurement.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod bench;
+mod cargo;
+mod check;
+mod ci;
+mod features;
+mod hub_python;
+mod licences;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask ci                 every check, with a table of wall times; what .ci/run runs
+cargo xtask check cuda|metal   clippy of one GPU feature, without its toolkit or its machine
+cargo xtask features           the feature graph: each GPU feature reaches every candle crate, a plain build none
+cargo xtask hub-python         the cache shared with Python, checked with its own client (installs it from PyPI)
+cargo xtask licences           licences of all dependencies, one copy of the crates that must be single
+cargo xtask tidy               the rules of ARCHITECTURE.md that a text search can check
+cargo xtask bench NAME [ARG…]  a measurement in a release build; without NAME the list";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["ci"] => ci::run(),
+        ["check", "cuda"] => check::cuda(),
+        ["check", "metal"] => check::metal(),
+        ["features"] => features::run(),
+        ["hub-python"] => hub_python::run(),
+        ["licences"] => licences::run(),
+        ["tidy"] => tidy::run(),
+        ["bench", rest @ ..] => bench::run(rest),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -170,6 +170,19 @@ impl Config {
         Ok(config)
     }
 
+    /// Refuses models that can be opened but not run yet.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for generation 3.
+    pub fn expect_runnable(&self) -> Result<()> {
+        match self.generation {
+            Generation::Two => Ok(()),
+            Generation::Three => Err(Error::Unsupported(
+                "this is a Needle 3 model: it can be inspected, but running it comes with the Needle 3 work".into(),
+            )),
+        }
+    }
+
     /// The fields as the reference's checkpoints spell them: the source's own, or those of this geometry.
     pub fn to_json(&self) -> Map<String, Value> {
         if !self.source.is_empty() {

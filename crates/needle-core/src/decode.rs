@@ -7,6 +7,7 @@ use candle_transformers::generation::{LogitsProcessor, Sampling as Strategy};
 
 use crate::{
     error::{Error, Result},
+    grammar::Matcher,
     session::Session,
 };
 
@@ -18,7 +19,7 @@ pub enum Sampling {
     Greedy,
     /// By chance.
     Random {
-        /// Above 1 flattens the odds, below 1 sharpens them; greater than 0.
+        /// Above 1 flattens the odds, below 1 sharpens them; 0.0001 to 10000.
         temperature: f64,
         /// Only the `k` likeliest, at least 1.
         top_k: Option<usize>,
@@ -28,6 +29,10 @@ pub enum Sampling {
         seed: u64,
     },
 }
+
+/// Below, sampling is greedy decoding with noise of rounding; above, every token is as likely.
+const LEAST_TEMPERATURE: f64 = 1e-4;
+const MOST_TEMPERATURE: f64 = 1e4;
 
 impl Sampling {
     fn processor(&self) -> Result<Option<LogitsProcessor>> {
@@ -41,8 +46,9 @@ impl Sampling {
             return Ok(None);
         };
         let refuse = |what: String| Err(Error::Unsupported(what));
-        if !(temperature.is_finite() && temperature > 0.0) {
-            return refuse(format!("temperature: expected a number above 0, found {temperature}"));
+        if !(LEAST_TEMPERATURE..=MOST_TEMPERATURE).contains(&temperature) {
+            let range = format!("{LEAST_TEMPERATURE} to {MOST_TEMPERATURE}");
+            return refuse(format!("temperature: expected {range}, found {temperature}"));
         }
         if top_k == Some(0) {
             return refuse("top_k: expected at least 1, found 0".into());
@@ -97,7 +103,8 @@ impl DecodeOptions {
 }
 
 /// Why a completion ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StopReason {
     /// The model said so.
     End,
@@ -130,12 +137,15 @@ pub enum Flow {
     Stop,
 }
 
-/// A completion.
+/// What came of decoding.
 #[derive(Clone, Debug)]
-pub struct Completion {
-    /// Its tokens, without the one that ended it.
+pub struct Generated {
+    /// The tokens, without the one that ended them.
     pub ids: Vec<u32>,
-    /// Natural logarithm of each token's probability under the model's own distribution (temperature 1).
+    /// How many of them the session has taken; the last one usually waits for whatever follows.
+    pub taken: usize,
+    /// Natural logarithm of each token's probability among the tokens that were allowed: under the model's own distribution
+    /// (temperature 1) without a grammar, 0 where the grammar left no choice.
     pub logprobs: Vec<f32>,
     /// Why it ended.
     pub stop: StopReason,
@@ -143,20 +153,28 @@ pub struct Completion {
     pub prompt_tokens: usize,
     /// Time for the prompt.
     pub prefill: Duration,
-    /// Time for the completion.
+    /// Time for the tokens.
     pub decode: Duration,
 }
 
-impl Completion {
+impl Generated {
     /// Prompt tokens a second.
     pub fn prefill_tokens_per_second(&self) -> f64 {
         self.prompt_tokens as f64 / self.prefill.as_secs_f64().max(f64::EPSILON)
     }
 
-    /// Completion tokens a second.
+    /// Decoded tokens a second.
     pub fn decode_tokens_per_second(&self) -> f64 {
         self.ids.len() as f64 / self.decode.as_secs_f64().max(f64::EPSILON)
     }
+}
+
+/// A grammar at work on one completion.
+pub struct Constraint<'a> {
+    /// Where the completion stands in the grammar.
+    pub matcher: &'a mut Matcher,
+    /// The tokenizer on a piece of running text, for stretches that the grammar forces.
+    pub encode: &'a dyn Fn(&str) -> Vec<u32>,
 }
 
 /// Feeds `prompt` to the session and decodes until something ends it; `on_token` sees every token as it is picked.
@@ -168,11 +186,36 @@ pub fn generate(
     session: &mut Session,
     prompt: &[u32],
     options: &DecodeOptions,
+    on_token: impl FnMut(u32) -> Flow,
+) -> Result<Generated> {
+    decode(session, prompt, options, None, on_token)
+}
+
+/// As [`generate`], but only along the grammar: tokens that it forbids cannot be picked, and stretches that it forces are fed
+/// to the model in one pass, without asking it. Ends as soon as the calls are closed.
+///
+/// # Errors
+/// As [`generate`], and [`Error::Grammar`] where the grammar's own limits are exceeded.
+pub fn generate_within(
+    session: &mut Session,
+    prompt: &[u32],
+    options: &DecodeOptions,
+    constraint: Constraint<'_>,
+    on_token: impl FnMut(u32) -> Flow,
+) -> Result<Generated> {
+    decode(session, prompt, options, Some(constraint), on_token)
+}
+
+fn decode(
+    session: &mut Session,
+    prompt: &[u32],
+    options: &DecodeOptions,
+    mut constraint: Option<Constraint<'_>>,
     mut on_token: impl FnMut(u32) -> Flow,
-) -> Result<Completion> {
+) -> Result<Generated> {
     let mut processor = options.sampling.processor()?;
     let limit = match options.overflow {
-        Overflow::Stop => session.window().capacity().min(session.model().config().max_seq_len),
+        Overflow::Stop => session.window().capacity().min(session.config().max_seq_len),
         Overflow::Slide => usize::MAX,
     };
     let tokens = session.position() + prompt.len();
@@ -188,26 +231,53 @@ pub fn generate(
 
     let start = Instant::now();
     let (mut ids, mut logprobs) = (Vec::new(), Vec::new());
-    let stop = loop {
+    let mut taken = 0;
+    let stop = 'decoding: loop {
+        // One token that the model picks, or as many as the grammar leaves no choice about.
+        let (next, logprob) = match forced(constraint.as_mut())? {
+            forced if !forced.is_empty() => (forced, 0.0),
+            _ => {
+                if let Some(constraint) = &mut constraint {
+                    constraint.matcher.mask()?.apply(&mut logits);
+                }
+                let id = pick(&logits, processor.as_mut())?;
+                (vec![id], log_probability(&logits, id))
+            }
+        };
+        for id in next {
+            if ids.len() == options.max_new_tokens {
+                break 'decoding StopReason::Budget;
+            }
+            if options.end_ids.contains(&id) {
+                break 'decoding StopReason::End;
+            }
+            if let Some(constraint) = &mut constraint {
+                constraint.matcher.accept(id)?;
+            }
+            ids.push(id);
+            logprobs.push(logprob);
+            if on_token(id) == Flow::Stop {
+                break 'decoding StopReason::Caller;
+            }
+            if constraint
+                .as_ref()
+                .is_some_and(|constraint| constraint.matcher.is_accepting())
+            {
+                break 'decoding StopReason::End;
+            }
+            if session.position() + (ids.len() - taken) >= limit {
+                break 'decoding StopReason::Window;
+            }
+        }
         if ids.len() == options.max_new_tokens {
             break StopReason::Budget;
         }
-        let id = pick(&logits, processor.as_mut())?;
-        if options.end_ids.contains(&id) {
-            break StopReason::End;
-        }
-        logprobs.push(log_probability(&logits, id));
-        ids.push(id);
-        if on_token(id) == Flow::Stop {
-            break StopReason::Caller;
-        }
-        if session.position() + 1 >= limit {
-            break StopReason::Window;
-        }
-        logits = session.extend(&[id])?;
+        logits = session.extend(&ids[taken..])?;
+        taken = ids.len();
     };
-    Ok(Completion {
+    Ok(Generated {
         ids,
+        taken,
         logprobs,
         stop,
         prompt_tokens: prompt.len(),
@@ -216,11 +286,23 @@ pub fn generate(
     })
 }
 
+fn forced(constraint: Option<&mut Constraint<'_>>) -> Result<Vec<u32>> {
+    match constraint {
+        Some(Constraint { matcher, encode }) => matcher.forced(encode),
+        None => Ok(Vec::new()),
+    }
+}
+
 fn pick(logits: &[f32], processor: Option<&mut LogitsProcessor>) -> Result<u32> {
     let best = argmax(logits).ok_or_else(|| Error::Unsupported("the model's logits are not finite".into()))?;
     match processor {
         None => Ok(best),
-        Some(processor) => Ok(processor.sample(&Tensor::new(logits, &Device::Cpu)?)?),
+        Some(processor) => {
+            // Relative to the likeliest, so that no temperature makes a logit overflow.
+            let peak = logits[best as usize];
+            let relative: Vec<f32> = logits.iter().map(|logit| logit - peak).collect();
+            Ok(processor.sample(&Tensor::new(relative, &Device::Cpu)?)?)
+        }
     }
 }
 

@@ -65,6 +65,9 @@ pub enum Error {
     /// The tokenizer's description cannot be used.
     #[error("tokenizer: {0}")]
     Tokenizer(String),
+    /// A line of training data cannot be used.
+    #[error("example: {0}")]
+    Example(String),
     /// A tool or its schema cannot be honoured.
     #[error("tool {tool}: {}{reason}", field.as_ref().map(|f| format!("{f}: ")).unwrap_or_default())]
     Schema {
@@ -78,6 +81,27 @@ pub enum Error {
     /// The text of the tools is not a list of tools.
     #[error("tools: {0}")]
     Tools(String),
+    /// A token that the grammar does not allow where it was offered.
+    #[error("token {token} is not allowed {place}")]
+    Token {
+        /// The token's id.
+        token: u32,
+        /// Where in the completion it was offered.
+        place: &'static str,
+    },
+    /// The grammar could not be compiled or followed.
+    #[error("grammar: {0}")]
+    Grammar(String),
+    /// A finished call that does not satisfy its tool.
+    #[error("call of {tool}: {}{reason}", field.as_ref().map(|f| format!("{f}: ")).unwrap_or_default())]
+    Call {
+        /// The name that the call gives.
+        tool: String,
+        /// The path of the field inside the arguments.
+        field: Option<String>,
+        /// What was expected and what was found.
+        reason: String,
+    },
     /// The prompt leaves no room in the window. Nothing is ever cut.
     #[error("the prompt has {tokens} tokens, but at most {limit} fit")]
     PromptTooLong {
@@ -94,12 +118,60 @@ pub enum Error {
         /// Why it cannot be had.
         reason: String,
     },
+    /// A text gave no value that may be trusted.
+    #[error("extract {name}: {}{reason}", if fields.is_empty() { String::new() } else { format!("{}: ", fields.join(", ")) })]
+    Extraction {
+        /// What was looked for.
+        name: String,
+        /// The fields at fault.
+        fields: Vec<String>,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A file could not be had from the hub or its cache.
+    #[error("{item}: {reason}")]
+    Hub {
+        /// What was asked for: `org/repo`, `org/repo/file`, or the name of a setting.
+        item: String,
+        /// The kind of failure, for callers that act on it.
+        fault: HubFault,
+        /// What was expected and what was found.
+        reason: String,
+    },
     /// A request that this build or this model cannot serve.
     #[error("{0}")]
     Unsupported(String),
     /// A tensor operation failed.
     #[error("tensor operation: {0}")]
     Candle(#[from] candle_core::Error),
+}
+
+/// Why the hub or its cache did not give a file.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HubFault {
+    /// The name or a setting is not acceptable; nothing was asked of anybody.
+    Request,
+    /// It is not in the cache, and the network may not be used.
+    NotCached,
+    /// The hub could not be reached, or the connection broke for good.
+    Network,
+    /// 401: no token, or one that the hub does not know.
+    Unauthorized,
+    /// 403: the token is known and not allowed.
+    Forbidden,
+    /// 404: no such repository, revision or file, or no archive to choose.
+    NotFound,
+    /// 429, for longer than we are prepared to wait.
+    RateLimited,
+    /// Any other status that is not a success.
+    Server,
+    /// What answered does not speak the hub's protocol: a login page, a proxy's notice, a wrong address.
+    NotAHub,
+    /// The bytes are not those that the hub announced; they were thrown away.
+    Corrupt,
+    /// There is no room on the disk; what had been fetched was removed again.
+    DiskFull,
 }
 
 /// `Result` with the library's [`Error`].
@@ -128,6 +200,14 @@ impl Error {
         }
     }
 
+    /// The same fault, said of a tensor of a file.
+    pub(crate) fn of_tensor(self, path: &Path, tensor: &str) -> Self {
+        match self {
+            Self::Packed(reason) => Self::tensor(path, tensor, reason),
+            other => other,
+        }
+    }
+
     /// The same fault, said of a file.
     pub(crate) fn in_file(self, path: &Path) -> Self {
         match self {
@@ -139,6 +219,15 @@ impl Error {
                 Self::format(path, error.to_string())
             }
             other => other,
+        }
+    }
+
+    #[cfg(feature = "hub")]
+    pub(crate) fn hub(item: impl Into<String>, fault: HubFault, reason: impl Into<String>) -> Self {
+        Self::Hub {
+            item: item.into(),
+            fault,
+            reason: reason.into(),
         }
     }
 

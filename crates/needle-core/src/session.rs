@@ -1,32 +1,46 @@
 //! One sequence in progress: a shared model, what it remembers, and where it stands.
+//!
+//! Where the weights live decides how it computes: on tensors, on any device, or on the engine for the CPU. Both give the same
+//! answers; the tests hold one against the other.
 
 use std::sync::Arc;
 
 use candle_core::{DType, Tensor};
 
 use crate::{
+    config::Config,
+    cpu::{CpuMark, CpuModel, CpuState},
     error::{Error, Result},
     model::{EngramMark, KvCache, Memory, Model, Window},
 };
 
 /// A sequence that grows token by token. Cheap to make; `Send`, one thread at a time.
 #[derive(Debug)]
-pub struct Session {
-    model: Arc<Model>,
-    memory: Memory,
+pub struct Session(Form);
+
+#[derive(Debug)]
+enum Form {
+    Tensors { model: Arc<Model>, memory: Memory },
+    Cpu(Box<CpuState>),
 }
 
 /// A place in a session to come back to.
 #[derive(Clone, Debug)]
-pub struct Mark {
-    position: usize,
-    engram: EngramMark,
+pub struct Mark(Place);
+
+#[derive(Clone, Debug)]
+enum Place {
+    Tensors { position: usize, engram: EngramMark },
+    Cpu(CpuMark),
 }
 
 impl Mark {
     /// Tokens before it.
     pub fn position(&self) -> usize {
-        self.position
+        match &self.0 {
+            Place::Tensors { position, .. } => *position,
+            Place::Cpu(mark) => mark.position(),
+        }
     }
 }
 
@@ -52,25 +66,42 @@ impl Session {
         let cache = KvCache::new(config, window, model.dtype(), model.device())?;
         let reach = config.engram.orders.iter().max().map_or(0, |order| order - 1);
         let memory = Memory::new(cache, config.engram.layers.len(), reach);
-        Ok(Self {
+        Ok(Self(Form::Tensors {
             model: model.clone(),
             memory,
-        })
+        }))
     }
 
-    /// The model.
-    pub fn model(&self) -> &Arc<Model> {
-        &self.model
+    /// An empty sequence on the engine for the CPU.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a window of nothing.
+    pub fn on_cpu(model: &Arc<CpuModel>, window: Window) -> Result<Self> {
+        Ok(Self(Form::Cpu(Box::new(CpuState::new(model, window)?))))
+    }
+
+    /// The model's geometry.
+    pub fn config(&self) -> &Config {
+        match &self.0 {
+            Form::Tensors { model, .. } => model.config(),
+            Form::Cpu(state) => state.model().config(),
+        }
     }
 
     /// Tokens taken so far.
     pub fn position(&self) -> usize {
-        self.memory.cache.position()
+        match &self.0 {
+            Form::Tensors { memory, .. } => memory.cache.position(),
+            Form::Cpu(state) => state.position(),
+        }
     }
 
     /// What is kept of the past.
     pub fn window(&self) -> Window {
-        self.memory.cache.window()
+        match &self.0 {
+            Form::Tensors { memory, .. } => memory.cache.window(),
+            Form::Cpu(state) => state.window(),
+        }
     }
 
     /// Takes tokens and returns the logits `[V]` after the last of them.
@@ -78,11 +109,15 @@ impl Session {
     /// # Errors
     /// [`Error::Unsupported`] for no tokens or an id outside the vocabulary.
     pub fn extend(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
-        let x = self.model.extend(tokens, &mut self.memory)?;
-        let last = x.narrow(1, tokens.len() - 1, 1)?;
-        self.logits(&last)?
-            .pop()
-            .ok_or_else(|| Error::Unsupported("the model needs at least one token".into()))
+        match &mut self.0 {
+            Form::Cpu(state) => Ok(state.extend(tokens)?.to_vec()),
+            Form::Tensors { model, memory } => {
+                let x = model.extend(tokens, memory)?;
+                let last = x.narrow(1, tokens.len() - 1, 1)?;
+                let row = logits(model, &last)?.pop();
+                row.ok_or_else(|| Error::Unsupported("the model needs at least one token".into()))
+            }
+        }
     }
 
     /// Takes tokens and returns the logits `[T][V]` after each of them.
@@ -90,32 +125,60 @@ impl Session {
     /// # Errors
     /// As [`Session::extend`].
     pub fn extend_all(&mut self, tokens: &[u32]) -> Result<Vec<Vec<f32>>> {
-        let x = self.model.extend(tokens, &mut self.memory)?;
-        self.logits(&x)
+        match &mut self.0 {
+            Form::Cpu(state) => {
+                let mut rows = Vec::with_capacity(tokens.len());
+                state.extend_all(tokens, |_, row| rows.push(row.to_vec()))?;
+                Ok(rows)
+            }
+            Form::Tensors { model, memory } => {
+                let x = model.extend(tokens, memory)?;
+                logits(model, &x)
+            }
+        }
+    }
+
+    /// Takes tokens without asking for logits.
+    ///
+    /// # Errors
+    /// As [`Session::extend`].
+    pub fn absorb(&mut self, tokens: &[u32]) -> Result<()> {
+        match &mut self.0 {
+            Form::Cpu(state) => state.absorb(tokens),
+            Form::Tensors { model, memory } => model.extend(tokens, memory).map(drop),
+        }
     }
 
     /// A place to come back to with [`Session::rewind`].
     pub fn mark(&self) -> Mark {
-        Mark {
-            position: self.position(),
-            engram: self.memory.engram_mark(),
-        }
+        Mark(match &self.0 {
+            Form::Tensors { memory, .. } => Place::Tensors {
+                position: memory.cache.position(),
+                engram: memory.engram_mark(),
+            },
+            Form::Cpu(state) => Place::Cpu(state.mark()),
+        })
     }
 
     /// Forgets what came after a mark of this session.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] when the window has moved past what the mark saw.
+    /// [`Error::Unsupported`] when the window has moved past what the mark saw, or for a mark of another kind of session.
     pub fn rewind(&mut self, mark: &Mark) -> Result<()> {
-        if !self.memory.cache.can_rewind(mark.position) {
-            let (to, from) = (mark.position, self.position());
-            return Err(Error::Unsupported(format!(
-                "the window has moved: position {to} cannot be restored from {from}"
-            )));
+        match (&mut self.0, &mark.0) {
+            (Form::Cpu(state), Place::Cpu(mark)) => state.rewind(mark),
+            (Form::Tensors { memory, .. }, Place::Tensors { position, engram }) => {
+                if !memory.cache.can_rewind(*position) {
+                    let from = memory.cache.position();
+                    let what = format!("the window has moved: position {position} cannot be restored from {from}");
+                    return Err(Error::Unsupported(what));
+                }
+                memory.cache.rewind(*position);
+                memory.restore_engram(engram);
+                Ok(())
+            }
+            _ => Err(Error::Unsupported("the mark is of another session".into())),
         }
-        self.memory.cache.rewind(mark.position);
-        self.memory.restore_engram(&mark.engram);
-        Ok(())
     }
 
     /// A copy that goes its own way.
@@ -123,13 +186,16 @@ impl Session {
     /// # Errors
     /// [`Error::Candle`] when the device has no memory for it.
     pub fn fork(&self) -> Result<Self> {
-        Ok(Self {
-            model: self.model.clone(),
-            memory: self.memory.fork()?,
-        })
+        Ok(Self(match &self.0 {
+            Form::Tensors { model, memory } => Form::Tensors {
+                model: model.clone(),
+                memory: memory.fork()?,
+            },
+            Form::Cpu(state) => Form::Cpu(Box::new(state.fork())),
+        }))
     }
+}
 
-    fn logits(&self, x: &Tensor) -> Result<Vec<Vec<f32>>> {
-        Ok(self.model.logits(x)?.squeeze(0)?.to_dtype(DType::F32)?.to_vec2()?)
-    }
+fn logits(model: &Model, x: &Tensor) -> Result<Vec<Vec<f32>>> {
+    Ok(model.logits(x)?.squeeze(0)?.to_dtype(DType::F32)?.to_vec2()?)
 }

@@ -67,6 +67,9 @@ impl Adapter {
 
 fn from_safetensors(bytes: &Bytes, file: &Path) -> Result<Adapter> {
     let safetensors::Contents { arrays, metadata } = safetensors::read(bytes, file)?;
+    if !arrays.iter().any(|array| array.path.starts_with("lora/")) {
+        return Err(Error::format(file, "no tensor under lora/: not an adapter"));
+    }
     let mut fields = Map::new();
     for (key, text) in metadata {
         let value = serde_json::from_str(&text);

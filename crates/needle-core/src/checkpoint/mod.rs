@@ -2,10 +2,12 @@
 //!
 //! | content | read by | written by |
 //! | --- | --- | --- |
-//! | `.cact` archive of generation 2 or 3 | [`cact`] | – |
-//! | float checkpoint, safetensors | [`safetensors`], [`float`], [`tree`] | [`save`] |
-//! | float checkpoint, Python pickle | [`pickle`], [`float`], [`tree`] | – |
-//! | adapter, safetensors or pickle | [`adapter`] | – |
+//! | `.cact` archive of generation 2 or 3 | `cact` | – |
+//! | float checkpoint, safetensors | `safetensors`, `float`, `tree` | `save` |
+//! | float checkpoint, Python pickle | `pickle`, `float`, `tree` | – |
+//! | adapter, safetensors or pickle | `adapter` | – |
+//!
+//! `layout` and `heads` list the tensors of a geometry; readers and writer walk the same lists.
 //!
 //! Readers map the file and slice it; a tensor is widened when the model asks for it. Before anything is allocated, the
 //! sizes that a file states are compared with the file's own.
@@ -13,6 +15,7 @@
 mod adapter;
 mod cact;
 mod float;
+mod heads;
 mod info;
 mod layout;
 mod pickle;
@@ -33,6 +36,7 @@ pub use info::{Encoding, FormatInfo, FormatKind, Record};
 use crate::{
     config::Config,
     error::{Error, Result},
+    tokenizer::Tokenizer,
     weights::{Bytes, Weights},
 };
 
@@ -75,6 +79,25 @@ impl Checkpoint {
         }
     }
 
+    /// The small generation-2 model inside the library: see `assets/README.md` for what it can do.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::from_bytes`]; the library's tests open it.
+    pub fn demo() -> Result<Self> {
+        Self::from_bytes(Bytes::new(DEMO), Path::new("demo"))
+    }
+
+    /// The tokenizer inside.
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`] when the file has none, or a damaged one.
+    pub fn tokenizer(&self) -> Result<Tokenizer> {
+        match &self.tokenizer_blob {
+            Some(blob) => Tokenizer::from_archive_blob(blob),
+            None => Err(Error::Tokenizer(format!("{} carries none", self.path.display()))),
+        }
+    }
+
     /// Writes a float checkpoint in the reference's layout: a file that was read from a float checkpoint keeps the bytes of
     /// every tensor, packed matrices of an archive are widened to float32. The tokenizer has no place in this layout and
     /// stays behind. The file appears at `path` only when it is complete.
@@ -86,6 +109,9 @@ impl Checkpoint {
         save::write(self, path)
     }
 }
+
+/// The demo model's archive.
+static DEMO: &[u8] = include_bytes!("../../assets/demo.cact");
 
 /// What a file is.
 enum Container {

@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 use super::{
     Checkpoint,
     float::FORMAT_VERSION,
-    layout::{self, Form, Head, HeadSizes, Presence, Slot},
+    heads::{Head, HeadSizes},
+    layout::{self, Form, Presence, Slot},
     python_json::dumps,
     values,
 };

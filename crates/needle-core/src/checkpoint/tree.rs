@@ -6,8 +6,9 @@ use std::{collections::BTreeMap, path::Path};
 use candle_core::DType;
 
 use super::{
+    heads::Head,
     info::{Encoding, Record},
-    layout::{self, Form, Head, Presence, Slot},
+    layout::{self, Form, Presence, Slot},
     values,
 };
 use crate::{

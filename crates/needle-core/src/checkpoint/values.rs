@@ -53,3 +53,45 @@ pub(super) fn count(shape: &[usize]) -> Option<usize> {
         .iter()
         .try_fold(1usize, |product, &size| product.checked_mul(size))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_finds_the_first_fault() {
+        let good = [0.0f64, -0.0, 1.0, -2.5, 6e4, 1e-30];
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            for place in 0..=good.len() {
+                let mut values = good.to_vec();
+                values.insert(place, bad);
+                values.push(f64::NAN);
+                let write =
+                    |bytes: fn(f64) -> Vec<u8>| values.iter().flat_map(|&value| bytes(value)).collect::<Vec<u8>>();
+                for (dtype, bytes) in [
+                    (DType::F16, write(|value| f16::from_f64(value).to_le_bytes().into())),
+                    (DType::BF16, write(|value| bf16::from_f64(value).to_le_bytes().into())),
+                    (DType::F32, write(|value| (value as f32).to_le_bytes().into())),
+                    (DType::F64, write(|value| value.to_le_bytes().into())),
+                ] {
+                    let (found, value) = first_not_finite(&bytes, dtype).unwrap();
+                    assert_eq!((found, value.to_string()), (place, bad.to_string()), "{dtype:?}");
+                    assert_eq!(
+                        first_not_finite(&bytes[..place * dtype.size_in_bytes()], dtype),
+                        None,
+                        "{dtype:?}"
+                    );
+                }
+            }
+        }
+        assert_eq!(first_not_finite(&[0xFF; 8], DType::I64), None);
+    }
+
+    #[test]
+    fn transposing_twice_changes_nothing() {
+        let bytes: Vec<u8> = (0..24).collect();
+        let once = transpose(&bytes, 3, 4, 2);
+        assert_eq!(&once[..6], [0, 1, 8, 9, 16, 17]);
+        assert_eq!(transpose(&once, 4, 3, 2), bytes);
+    }
+}

@@ -29,7 +29,10 @@ impl Arena {
     /// When there are fewer left.
     pub(super) fn take(&mut self, count: usize) -> Range<usize> {
         let range = self.used..self.used + count;
-        assert!(range.end <= self.map.len() / size_of::<Line>(), "{count} lines asked for beyond the end");
+        assert!(
+            range.end <= self.map.len() / size_of::<Line>(),
+            "{count} lines asked for beyond the end"
+        );
         self.used = range.end;
         range
     }

@@ -340,12 +340,20 @@ impl<S: Simd, T: Store, const R: usize> Tile<'_, S, T, R> {
 
     /// `Σ weight·v / Σ weight` for `J` lines of the values from line `line` on.
     #[inline(always)]
-    fn average<const J: usize>(&self, s: S, line: usize, totals: &[f32; R], (width, out): (usize, &mut [f32])) -> usize {
+    fn average<const J: usize>(
+        &self,
+        s: S,
+        line: usize,
+        totals: &[f32; R],
+        (width, out): (usize, &mut [f32]),
+    ) -> usize {
         let lines = width.div_ceil(LANES);
         let mut sums = [[s.splat(0.0); R]; J];
         for (block, weights) in (self.first..self.end).zip(self.scores.as_chunks::<R>().0) {
             for (lane, values) in self.store.values(block).chunks_exact(lines).enumerate() {
-                let Some(values) = values[line..].first_chunk::<J>() else { continue };
+                let Some(values) = values[line..].first_chunk::<J>() else {
+                    continue;
+                };
                 for (j, (value, sums)) in values.iter().zip(&mut sums).enumerate() {
                     let mut value = T::load(s, value);
                     if T::SCALED {

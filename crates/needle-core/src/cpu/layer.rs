@@ -83,9 +83,7 @@ impl Layer {
         let isa = tools.isa;
         let tokens = desk.tokens.len();
         let x = &desk.x[..tokens * shape.lanes * shape.d];
-        self.hyper
-            .phi
-            .apply(tools, x, &mut desk.prepared, &mut desk.products);
+        self.hyper.phi.apply(tools, x, &mut desk.prepared, &mut desk.products);
         for t in 0..tokens {
             let x = shape.x(&desk.x, t);
             let products = &desk.products[t * self.hyper.phi.rows()..];

@@ -22,7 +22,8 @@ impl<'a> Loader<'a> {
     pub(super) fn new(weights: &'a Weights, numerics: Numerics) -> Result<Self> {
         let matrices = weights.iter().filter(|(_, weight)| weight.shape().len() == 2);
         let lines = matrices.map(|(_, weight)| lines_of(weight)).sum();
-        let arena = Arena::new(lines).map_err(|error| Error::Unsupported(format!("memory for the weights: {error}")))?;
+        let arena =
+            Arena::new(lines).map_err(|error| Error::Unsupported(format!("memory for the weights: {error}")))?;
         Ok(Self {
             weights,
             numerics,

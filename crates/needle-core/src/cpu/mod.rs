@@ -1,12 +1,12 @@
 //! The engine for the CPU: decoding and prefill from packed weights, without tensors.
 //!
-//! It computes what [`crate::model`] defines, which stays the oracle; [`layer`] reads as the equations do.
+//! It computes what [`crate::model`] defines, which stays the oracle; `layer` reads as the equations do.
 //!
 //! - Weights keep their 2 to 4 bits. Their words are put in the order in which the kernels read them, once at load
-//!   ([`matrix`]); activations are rotated once for all matrices that read them ([`prepared`]).
+//!   (`matrix`); activations are rotated once for all matrices that read them (`prepared`).
 //! - A result never depends on how the positions were cut into passes, on the other sequences of a batch, or on the number
 //!   of threads: every sum runs in one fixed order.
-//! - Kernels are chosen at run time ([`simd`]).
+//! - Kernels are chosen at run time (`simd`).
 
 mod arena;
 mod attention;
@@ -51,14 +51,20 @@ pub enum Numerics {
     Fast,
 }
 
-/// How many threads share a pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How many threads share a pass. One unless chosen: the members of a pass wait for each other some hundred times a token, so
+/// more of them help where cores are free, and cost where another program holds one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// As many as prove fastest, at most one a core.
-    #[default]
-    Measured,
+    /// One a core.
+    EveryCore,
     /// This many, at least one.
     Exactly(usize),
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self::Exactly(1)
+    }
 }
 
 /// How a model computes.

@@ -15,7 +15,7 @@ use super::{
     tools::Tools,
 };
 use crate::{
-    config::{Config, Generation},
+    config::Config,
     error::{Error, Result},
     weights::Weights,
 };
@@ -59,15 +59,12 @@ impl CpuModel {
     /// [`Error::Unsupported`] for generation 3 or when the system refuses a thread, [`Error::MissingTensor`] or
     /// [`Error::Shape`] when the weights do not fit the configuration.
     pub fn load_with(config: &Config, weights: &Weights, options: CpuOptions) -> Result<Self> {
-        if config.generation == Generation::Three {
-            let what = "this is a Needle 3 model: it can be inspected, but running it comes with the Needle 3 work";
-            return Err(Error::Unsupported(what.into()));
-        }
+        config.expect_runnable()?;
         config.validate()?;
         let threads = match options.threads {
             Threads::Exactly(0) => return Err(Error::Unsupported("threads: expected at least 1, found 0".into())),
             Threads::Exactly(count) => count,
-            Threads::Measured => std::thread::available_parallelism().map_or(1, usize::from),
+            Threads::EveryCore => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let crew = Crew::new(threads).map_err(|error| Error::Unsupported(format!("{threads} threads: {error}")))?;
         let owned = Loader::new(weights, options.numerics)?;
@@ -77,8 +74,12 @@ impl CpuModel {
         let k = config.qk_head_dim;
         let frequency = |i: usize| 1.0 / (config.rope_theta as f32).powf(2.0 * i as f32 / k as f32);
         // In the order in which a pass reads the matrices.
-        let sites = sites.map(|s| Site::load(loader, &format!("engrams.{s}"), config)).collect::<Result<_>>()?;
-        let layers = (0..config.num_layers).map(|l| Layer::load(loader, config, l)).collect::<Result<_>>()?;
+        let sites = sites
+            .map(|s| Site::load(loader, &format!("engrams.{s}"), config))
+            .collect::<Result<_>>()?;
+        let layers = (0..config.num_layers)
+            .map(|l| Layer::load(loader, config, l))
+            .collect::<Result<_>>()?;
         Ok(Self {
             config: config.clone(),
             isa: options.isa,

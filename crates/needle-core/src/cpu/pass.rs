@@ -190,8 +190,7 @@ impl Work {
                     site.fetch(&model.hash, back, e, &mut desk.scratch);
                 }
                 let e = &desk.h[..desk.tokens.len() * model.shape.d];
-                site.projections
-                    .apply(tools, e, &mut desk.prepared, &mut desk.raw[s]);
+                site.projections.apply(tools, e, &mut desk.prepared, &mut desk.raw[s]);
             }
         });
         if model.sites.is_empty() {

@@ -110,7 +110,11 @@ impl Prepared {
         for first in (0..tokens).step_by(self.widest) {
             let tile = Tile::at(first, tokens, self.widest);
             for at in 0..tile.width {
-                let x = if at < tile.live { &x[(first + at) * cols..][..cols] } else { &[] };
+                let x = if at < tile.live {
+                    &x[(first + at) * cols..][..cols]
+                } else {
+                    &[]
+                };
                 self.keep(isa, form, (tile, at), x);
             }
         }
@@ -119,7 +123,9 @@ impl Prepared {
     /// The tiles of what it holds.
     pub(super) fn tiles(&self) -> impl Iterator<Item = Tile> {
         let (tokens, widest) = (self.tokens, self.widest);
-        (0..tokens).step_by(widest).map(move |first| Tile::at(first, tokens, widest))
+        (0..tokens)
+            .step_by(widest)
+            .map(move |first| Tile::at(first, tokens, widest))
     }
 
     /// A tile's values.

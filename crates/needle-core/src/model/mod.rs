@@ -25,7 +25,7 @@ use candle_core::{DType, Device, Tensor};
 
 use self::{block::Block, engram::Engram, engram::Rows, heads::Head, lanes::Lanes, loader::Loader};
 use crate::{
-    config::{Config, Generation},
+    config::Config,
     error::{Error, Result},
     ops::{self, Mask, Rope},
     weights::Weights,
@@ -74,10 +74,7 @@ impl Model {
     /// [`Error::Unsupported`] for generation 3, [`Error::MissingTensor`] or [`Error::Shape`] when the weights do not fit the
     /// configuration, [`Error::Candle`] when the device refuses.
     pub fn load(config: &Config, weights: &Weights, dtype: DType, device: &Device) -> Result<Self> {
-        if config.generation == Generation::Three {
-            let what = "this is a Needle 3 model: it can be inspected, but running it comes with the Needle 3 work";
-            return Err(Error::Unsupported(what.into()));
-        }
+        config.expect_runnable()?;
         if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
             return Err(Error::Unsupported(format!(
                 "the model runs in f32, f16 or bf16, not in {}",

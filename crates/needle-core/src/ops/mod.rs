@@ -6,8 +6,8 @@
 //! | [`rms_norm`] | `(1 + s) ∘ x / sqrt(mean(x²) + ε)` |
 //! | [`hadamard`] | `y = H·x`, orthonormal Walsh-Hadamard |
 //! | [`sinkhorn`] | rows and columns of `exp(m)` scaled to sum to one, in turn |
-//! | [`lanes`] | `u = Σ h_i X_i` and `X' = R·X + h ⊗ y` |
-//! | [`rope`] | rotary position angles, half-split |
+//! | [`lane_read`], [`lane_mix`] | `u = Σ h_i X_i` and `X' = R·X + h ⊗ y` |
+//! | [`Rope`] | rotary position angles, half-split |
 //! | [`attention`] | grouped-query softmax attention under a mask |
 //! | [`engram_slots`] | hashed n-gram rows |
 //!

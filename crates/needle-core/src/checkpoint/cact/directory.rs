@@ -9,32 +9,42 @@ use crate::{
     checkpoint::layout,
     error::{Error, Result},
     quant::{CodeWidth, packed_sizes},
+    weights::Bytes,
 };
 
 const RECORD_BYTES: usize = 44;
 const ALIGNMENT: usize = 64;
 
-/// How a record's values are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Float(DType),
-    Packed { width: CodeWidth, group: usize },
-    Raw,
+/// A reason, without the file and the tensor.
+type Read<T> = std::result::Result<T, String>;
+
+/// A record's values.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    Float {
+        dtype: DType,
+        values: Bytes,
+    },
+    Packed {
+        width: CodeWidth,
+        group: usize,
+        codes: Bytes,
+        norms: Bytes,
+    },
+    Raw(Bytes),
 }
 
 /// A record whose numbers agree with each other and with the file.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    pub(super) kind: Kind,
+    pub(super) content: Content,
     pub(super) shape: Vec<usize>,
     /// Where it lies in the file.
     pub(super) range: Range<usize>,
-    /// How many of the bytes are codes.
-    pub(super) code_bytes: usize,
 }
 
 /// Reads all records.
-pub(super) fn read(bytes: &[u8], file: &Path, header: &Header) -> Result<Vec<Entry>> {
+pub(super) fn read(bytes: &Bytes, file: &Path, header: &Header) -> Result<Vec<Entry>> {
     let count = header.record_count;
     let end = count
         .checked_mul(RECORD_BYTES)
@@ -48,7 +58,7 @@ pub(super) fn read(bytes: &[u8], file: &Path, header: &Header) -> Result<Vec<Ent
     };
     let mut entries = Vec::with_capacity(count);
     for (index, record) in records.as_chunks::<RECORD_BYTES>().0.iter().enumerate() {
-        let entry = parse(record, end, bytes.len());
+        let entry = parse(record, end, bytes);
         entries.push(entry.map_err(|reason| Error::tensor(file, name(header, index), reason))?);
     }
     let mut places: Vec<usize> = (0..count).collect();
@@ -64,7 +74,7 @@ pub(super) fn read(bytes: &[u8], file: &Path, header: &Header) -> Result<Vec<Ent
     Ok(entries)
 }
 
-fn parse(record: &[u8; RECORD_BYTES], directory_end: usize, file_bytes: usize) -> std::result::Result<Entry, String> {
+fn parse(record: &[u8; RECORD_BYTES], directory_end: usize, bytes: &Bytes) -> Read<Entry> {
     let word = |at: usize| record[at..].first_chunk().map_or(0, |&word| u32::from_le_bytes(word)) as usize;
     let long = |at: usize| record[at..].first_chunk().map_or(0, |&word| u64::from_le_bytes(word));
     let (dtype, rank) = (record[0], usize::from(record[1]));
@@ -72,63 +82,66 @@ fn parse(record: &[u8; RECORD_BYTES], directory_end: usize, file_bytes: usize) -
         return Err(format!("{rank} axes; a record holds at most 4"));
     }
     let shape: Vec<usize> = (0..rank).map(|axis| word(4 + 4 * axis)).collect();
-    let (offset, size_bytes, group, bits) = (long(20), long(28), word(36), word(40));
-    let kind = match dtype {
-        1 => Kind::Float(DType::F16),
-        2 => Kind::Float(DType::F32),
-        3 => Kind::Packed {
-            width: width(bits)?,
-            group,
-        },
-        4 => Kind::Raw,
-        other => return Err(format!("dtype {other} is not known; known are 1 to 4")),
+    let (range, data) = place(bytes, directory_end, long(20), long(28))?;
+    let wrong_size = |expected: Option<usize>| {
+        let expected = expected.map_or("more than any file".into(), |size| format!("{size} bytes"));
+        format!("shape {shape:?} takes {expected}, found {}", data.len())
     };
-    let end = offset.checked_add(size_bytes);
-    let range = usize::try_from(offset)
-        .ok()
-        .zip(end.and_then(|end| usize::try_from(end).ok()));
-    let Some((start, end)) = range.filter(|&(_, end)| end <= file_bytes) else {
-        let end = u128::from(offset) + u128::from(size_bytes);
-        return Err(format!(
-            "bytes {offset}..{end} reach beyond the end of the file ({file_bytes} bytes)"
-        ));
+    let float = |dtype: DType| match values::count(&shape).and_then(|count| count.checked_mul(dtype.size_in_bytes())) {
+        Some(size) if size == data.len() => Ok(Content::Float {
+            dtype,
+            values: data.clone(),
+        }),
+        other => Err(wrong_size(other)),
     };
-    if start < directory_end {
-        return Err(format!(
-            "byte {start} lies inside the header or directory, which end at {directory_end}"
-        ));
-    }
-    if !start.is_multiple_of(ALIGNMENT) {
-        return Err(format!("byte {start} is no multiple of {ALIGNMENT}"));
-    }
-    let (expected, code_bytes) = match kind {
-        Kind::Raw => (Some(end - start), 0),
-        Kind::Float(dtype) => (
-            values::count(&shape).and_then(|count| count.checked_mul(dtype.size_in_bytes())),
-            0,
-        ),
-        Kind::Packed { width, group } => {
+    let content = match dtype {
+        1 => float(DType::F16)?,
+        2 => float(DType::F32)?,
+        3 => {
+            let (group, width) = (word(36), width(word(40))?);
             let &[rows, cols] = &shape[..] else {
                 return Err(format!("packed values with {rank} axes; expected 2"));
             };
-            let sizes = packed_sizes((rows, cols), group, width).map_err(|error| error.to_string())?;
-            (sizes.0.checked_add(sizes.1), sizes.0)
+            let (codes, norms) = packed_sizes((rows, cols), group, width).map_err(|error| error.to_string())?;
+            let size = codes.checked_add(norms);
+            match data.slice(0..codes).zip(data.slice(codes..data.len())) {
+                Some((codes, norms)) if size == Some(data.len()) => Content::Packed {
+                    width,
+                    group,
+                    codes,
+                    norms,
+                },
+                _ => return Err(wrong_size(size)),
+            }
         }
+        4 => Content::Raw(data),
+        other => return Err(format!("dtype {other} is not known; known are 1 to 4")),
     };
-    if expected != Some(end - start) {
-        let found = end - start;
-        let expected = expected.map_or("more than any file".into(), |expected| format!("{expected} bytes"));
-        return Err(format!("shape {shape:?} takes {expected}, found {found}"));
-    }
-    Ok(Entry {
-        kind,
-        shape,
-        range: start..end,
-        code_bytes,
-    })
+    Ok(Entry { content, shape, range })
 }
 
-fn width(bits: usize) -> std::result::Result<CodeWidth, String> {
+/// The bytes that a record claims.
+fn place(bytes: &Bytes, directory_end: usize, offset: u64, size_bytes: u64) -> Read<(Range<usize>, Bytes)> {
+    let end = offset.checked_add(size_bytes).and_then(|end| usize::try_from(end).ok());
+    let range = usize::try_from(offset).ok().zip(end).map(|(start, end)| start..end);
+    let Some((range, data)) = range.and_then(|range| Some((range.clone(), bytes.slice(range)?))) else {
+        let (end, size) = (u128::from(offset) + u128::from(size_bytes), bytes.len());
+        return Err(format!(
+            "bytes {offset}..{end} reach beyond the end of the file ({size} bytes)"
+        ));
+    };
+    if range.start < directory_end {
+        return Err(format!(
+            "byte {offset} lies inside the header or directory, which end at {directory_end}"
+        ));
+    }
+    if !range.start.is_multiple_of(ALIGNMENT) {
+        return Err(format!("byte {offset} is no multiple of {ALIGNMENT}"));
+    }
+    Ok((range, data))
+}
+
+fn width(bits: usize) -> Read<CodeWidth> {
     Ok(match bits {
         1 => CodeWidth::Binary,
         2 => CodeWidth::Two,

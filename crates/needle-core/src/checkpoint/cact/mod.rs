@@ -9,19 +9,20 @@ use std::path::Path;
 use candle_core::DType;
 
 use self::{
-    directory::{Entry, Kind},
+    directory::{Content, Entry},
     header::Header,
 };
 use super::{
     Checkpoint,
+    heads::Head,
     info::{Encoding, FormatInfo, FormatKind, Record},
-    layout::{self, Form, Head, Slot},
+    layout::{self, Form, Slot},
     values,
 };
 use crate::{
     config::Config,
     error::{Error, Result},
-    quant::Packed,
+    quant::{self, CodeWidth, Packed},
     weights::{Bytes, Dense, Order, Weight, Weights},
 };
 pub(super) use header::{is_it, near_miss};
@@ -41,7 +42,6 @@ pub(super) fn read(bytes: Bytes, file: &Path) -> Result<Checkpoint> {
     let entries = directory::read(&bytes, file, &header)?;
     let mut reader = Reader {
         file,
-        bytes: &bytes,
         header: &header,
         group: None,
         weights: Weights::new(),
@@ -55,12 +55,17 @@ pub(super) fn read(bytes: Bytes, file: &Path) -> Result<Checkpoint> {
         reader.take(&slot, entry)?;
         rest = after;
     }
-    let tokenizer = rest.last().filter(|entry| entry.kind == Kind::Raw);
-    if tokenizer.is_some() {
-        rest = &rest[..rest.len() - 1];
+    let tokenizer = rest.split_last().and_then(|(entry, before)| match &entry.content {
+        Content::Raw(blob) => Some((entry, blob, before)),
+        _ => None,
+    });
+    if let Some((_, _, before)) = tokenizer {
+        rest = before;
     }
     let heads = reader.heads(rest)?;
-    let tokenizer_blob = tokenizer.map(|entry| reader.tokenizer(entry)).transpose()?;
+    let tokenizer_blob = tokenizer
+        .map(|(entry, blob, _)| reader.tokenizer(entry, blob))
+        .transpose()?;
     let (weights, records) = (reader.weights, reader.records);
     let mut config = header.config;
     if let Some(blob) = &tokenizer_blob {
@@ -87,7 +92,6 @@ pub(super) fn read(bytes: Bytes, file: &Path) -> Result<Checkpoint> {
 
 struct Reader<'a> {
     file: &'a Path,
-    bytes: &'a Bytes,
     header: &'a Header,
     /// The group that all tensors with the header's levels share, and the first tensor that has it.
     group: Option<(usize, String)>,
@@ -100,79 +104,77 @@ impl Reader<'_> {
     fn take(&mut self, slot: &Slot, entry: &Entry) -> Result<()> {
         let error = |reason: String| Error::tensor(self.file, &slot.name, reason);
         let expected = slot.stored_in_archive();
-        let also = slot.form == Form::Table && matches!(entry.kind, Kind::Float(_)) && entry.shape == slot.tree_shape;
+        let also = slot.form == Form::Table
+            && matches!(entry.content, Content::Float { .. })
+            && entry.shape == slot.tree_shape;
         if entry.shape != expected && !also {
             let found = &entry.shape;
             return Err(error(format!(
                 "the geometry asks for shape {expected:?}, found {found:?}"
             )));
         }
-        let data = self.bytes.slice(entry.range.clone());
-        let data = data.ok_or_else(|| error("reaches beyond the end of the file".into()))?;
-        match entry.kind {
-            Kind::Raw => return Err(error("expected numbers, found raw bytes".into())),
-            Kind::Packed { .. } if slot.form == Form::Small => {
+        match &entry.content {
+            Content::Raw(_) => return Err(error("expected numbers, found raw bytes".into())),
+            Content::Float { dtype, values } => self.take_dense(slot, values, *dtype)?,
+            Content::Packed { .. } if slot.form == Form::Small => {
                 return Err(error("expected float values, found packed ones".into()));
             }
-            Kind::Packed { width, group } => {
-                if let Some(levels) = self.header.levels(width) {
-                    let (first, name) = self.group.get_or_insert_with(|| (group, slot.name.clone()));
-                    if *first != group {
-                        let reason = format!("groups of {group}, but the levels are for groups of {first} ({name})");
-                        return Err(Error::tensor(self.file, &slot.name, reason));
-                    }
-                    self.take_packed(slot, entry, data, levels)?;
-                } else {
-                    self.take_packed(slot, entry, data, &crate::quant::levels(width, group))?;
-                }
+            Content::Packed {
+                width,
+                group,
+                codes,
+                norms,
+            } => {
+                let levels = self.levels(slot, *width, *group)?;
+                let shape = (entry.shape[0], entry.shape[1]);
+                let packed = Packed::new(shape, *group, *width, &levels, codes.clone(), norms.clone());
+                self.take_packed(slot, packed.map_err(|fault| fault.of_tensor(self.file, &slot.name))?)?;
             }
-            Kind::Float(dtype) => self.take_dense(slot, data, dtype)?,
         }
         self.records.push(entry.record(slot.name.clone()));
         Ok(())
     }
 
-    fn take_packed(&mut self, slot: &Slot, entry: &Entry, data: Bytes, levels: &[f32]) -> Result<()> {
-        let error = |reason: String| Error::tensor(self.file, &slot.name, reason);
-        let Kind::Packed { width, group } = entry.kind else {
-            return Err(error("expected packed values".into()));
+    /// The codebook of a matrix: the archive's own, which is for one size of groups, or the analytic one.
+    fn levels(&mut self, slot: &Slot, width: CodeWidth, group: usize) -> Result<Vec<f32>> {
+        let Some(levels) = self.header.levels(width) else {
+            return Ok(quant::levels(width, group));
         };
-        let shape = (entry.shape[0], entry.shape[1]);
-        let ends = "reaches beyond the end of the file";
-        let codes = data.slice(0..entry.code_bytes).ok_or_else(|| error(ends.into()))?;
-        let norms = data
-            .slice(entry.code_bytes..data.len())
-            .ok_or_else(|| error(ends.into()))?;
-        let packed = Packed::new(shape, group, width, levels, codes, norms).map_err(|fault| match fault {
-            Error::Packed(reason) => error(reason),
-            other => other,
-        })?;
+        let (first, name) = self.group.get_or_insert_with(|| (group, slot.name.clone()));
+        if *first != group {
+            let reason = format!("groups of {group}, but the levels are for groups of {first} ({name})");
+            return Err(Error::tensor(self.file, &slot.name, reason));
+        }
+        Ok(levels.to_vec())
+    }
+
+    fn take_packed(&mut self, slot: &Slot, packed: Packed) -> Result<()> {
         let rows = slot.shape[0];
         for (layer, name) in slot.names().enumerate() {
             let part = packed.slice_rows(layer * rows..(layer + 1) * rows);
-            let part = part.ok_or_else(|| error(format!("ends before layer {layer}")))?;
-            self.weights.insert(name, Weight::Packed(part));
+            let ends = || Error::tensor(self.file, &slot.name, format!("ends before layer {layer}"));
+            self.weights.insert(name, Weight::Packed(part.ok_or_else(ends)?));
         }
         Ok(())
     }
 
-    fn take_dense(&mut self, slot: &Slot, data: Bytes, dtype: DType) -> Result<()> {
+    fn take_dense(&mut self, slot: &Slot, values: &Bytes, dtype: DType) -> Result<()> {
         let error = |reason: String| Error::tensor(self.file, &slot.name, reason);
-        if let Some((at, value)) = values::first_not_finite(&data, dtype) {
+        if let Some((at, value)) = values::first_not_finite(values, dtype) {
             return Err(error(format!("value {at} is {value}")));
         }
-        let each = data.len() / slot.layers.unwrap_or(1);
+        if slot.name.starts_with("hadamard_mlp.") {
+            check_permutation(&floats(values, dtype)).map_err(error)?;
+        }
+        let each = values.len() / slot.layers.unwrap_or(1);
         for (layer, name) in slot.names().enumerate() {
-            let bytes = data.slice(layer * each..(layer + 1) * each);
+            let part = values.slice(layer * each..(layer + 1) * each);
             let dense = Dense {
-                bytes: bytes.ok_or_else(|| error(format!("ends before layer {layer}")))?,
+                bytes: part.ok_or_else(|| error(format!("ends before layer {layer}")))?,
                 dtype,
                 shape: slot.shape.clone(),
                 order: Order::RowMajor,
             };
-            if slot.name.starts_with("hadamard_mlp.") {
-                check_permutation(&dense).map_err(&error)?;
-            }
             self.weights.insert(name, Weight::Dense(dense));
         }
         Ok(())
@@ -215,14 +217,14 @@ impl Reader<'_> {
     fn manifest(&mut self, entry: &Entry) -> Result<Vec<Head>> {
         let error = |reason: String| Error::tensor(self.file, "heads.manifest", reason);
         let known = Head::all(self.header.config.generation);
-        let dtype = match entry.kind {
-            Kind::Float(dtype) if entry.shape.len() == 1 && entry.shape[0] <= known.len() => dtype,
+        let (values, dtype) = match &entry.content {
+            Content::Float { dtype, values } if entry.shape.len() == 1 && entry.shape[0] <= known.len() => {
+                (values, *dtype)
+            }
             _ => return Err(self.surplus(entry, 1)),
         };
-        let data = self.bytes.slice(entry.range.clone());
-        let data = data.ok_or_else(|| error("reaches beyond the end of the file".into()))?;
         let mut heads = vec![];
-        for code in floats(&data, dtype) {
+        for code in floats(values, dtype) {
             let place = (1..=known.len()).find(|&place| place as f32 == code);
             let Some(&head) = place.and_then(|place| known.get(place - 1)) else {
                 return Err(error(format!(
@@ -240,7 +242,8 @@ impl Reader<'_> {
     }
 
     fn surplus(&self, entry: &Entry, count: usize) -> Error {
-        if entry.kind == Kind::Float(DType::F32) && entry.shape == SPEECH_MANIFEST {
+        let float32 = matches!(entry.content, Content::Float { dtype: DType::F32, .. });
+        if float32 && entry.shape == SPEECH_MANIFEST {
             return Error::format(
                 self.file,
                 "the archive carries a speech encoder, which this version does not read",
@@ -251,16 +254,14 @@ impl Reader<'_> {
         Error::format(self.file, reason)
     }
 
-    fn tokenizer(&mut self, entry: &Entry) -> Result<Bytes> {
-        let blob = self.bytes.slice(entry.range.clone());
-        let blob = blob.filter(|blob| blob.len() >= TOKENIZER_HEADER_BYTES);
-        let blob = blob.ok_or_else(|| {
-            let found = entry.range.len();
+    fn tokenizer(&mut self, entry: &Entry, blob: &Bytes) -> Result<Bytes> {
+        if blob.len() < TOKENIZER_HEADER_BYTES {
+            let found = blob.len();
             let reason = format!("{found} bytes; its header alone takes {TOKENIZER_HEADER_BYTES}");
-            Error::tensor(self.file, "tokenizer", reason)
-        })?;
+            return Err(Error::tensor(self.file, "tokenizer", reason));
+        }
         self.records.push(entry.record("tokenizer".into()));
-        Ok(blob)
+        Ok(blob.clone())
     }
 }
 
@@ -268,10 +269,10 @@ impl Entry {
     fn record(&self, name: String) -> Record {
         Record {
             name,
-            encoding: match self.kind {
-                Kind::Float(dtype) => Encoding::Float(dtype),
-                Kind::Packed { width, group } => Encoding::Packed { width, group },
-                Kind::Raw => Encoding::Raw,
+            encoding: match self.content {
+                Content::Float { dtype, .. } => Encoding::Float(dtype),
+                Content::Packed { width, group, .. } => Encoding::Packed { width, group },
+                Content::Raw(_) => Encoding::Raw,
             },
             shape: self.shape.clone(),
             offset: Some(self.range.start),
@@ -309,15 +310,11 @@ fn floats(bytes: &[u8], dtype: DType) -> Vec<f32> {
 }
 
 /// Every place from 0 on occurs once.
-fn check_permutation(dense: &Dense) -> std::result::Result<(), String> {
-    let values = floats(&dense.bytes, dense.dtype);
+fn check_permutation(values: &[f32]) -> std::result::Result<(), String> {
     let mut seen = vec![false; values.len()];
-    for value in values {
-        let place = (0.0..seen.len() as f32).contains(&value).then_some(value as usize);
-        match place
-            .filter(|&place| place as f32 == value)
-            .and_then(|place| seen.get_mut(place))
-        {
+    for &value in values {
+        let place = Some(value as usize).filter(|&place| place as f32 == value);
+        match place.and_then(|place| seen.get_mut(place)) {
             Some(seen) if !*seen => *seen = true,
             Some(_) => return Err(format!("not a permutation: {value} occurs twice")),
             None => return Err(format!("not a permutation: {value} is no place")),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Data, Id, Node, numpy};
+use super::{Id, Node, cursor::Cursor, numpy};
 use crate::weights::Bytes;
 
 pub(super) const PROTO: u8 = 0x80;
@@ -18,8 +18,7 @@ pub(super) type Outcome<T> = Result<T, String>;
 
 /// The machine's state.
 pub(super) struct Machine<'a> {
-    bytes: &'a Bytes,
-    at: usize,
+    input: Cursor<'a>,
     nodes: Vec<Node>,
     stack: Vec<Id>,
     /// Heights of the stack where MARK stood.
@@ -32,8 +31,7 @@ pub(super) struct Machine<'a> {
 /// Runs the program to its STOP; the values and the last one.
 pub(super) fn run(bytes: &Bytes) -> Outcome<(Vec<Node>, Id)> {
     let mut machine = Machine {
-        bytes,
-        at: 0,
+        input: Cursor::new(bytes),
         nodes: vec![],
         stack: vec![],
         marks: vec![],
@@ -41,8 +39,8 @@ pub(super) fn run(bytes: &Bytes) -> Outcome<(Vec<Node>, Id)> {
         budget_bytes: bytes.len().saturating_mul(2),
     };
     loop {
-        let at = machine.at;
-        let opcode = machine.u8()?;
+        let at = machine.input.at();
+        let opcode = machine.input.u8()?;
         if opcode == b'.' {
             let root = machine.pop()?;
             return Ok((machine.nodes, root));
@@ -54,30 +52,30 @@ pub(super) fn run(bytes: &Bytes) -> Outcome<(Vec<Node>, Id)> {
 impl Machine<'_> {
     fn step(&mut self, opcode: u8) -> Outcome<()> {
         match opcode {
-            PROTO => match self.u8()? {
+            PROTO => match self.input.u8()? {
                 2..=5 => Ok(()),
                 other => Err(format!("protocol {other}; protocols 2 to 5 are read")),
             },
             // FRAME: its length only helps readers of streams.
-            0x95 => self.take(8).map(drop),
+            0x95 => self.input.take(8).map(drop),
             b'N' => self.push(Node::None),
             0x88 => self.push(Node::Bool(true)),
             0x89 => self.push(Node::Bool(false)),
             b'J' => {
-                let value = i32::from_le_bytes(self.array()?);
+                let value = i32::from_le_bytes(self.input.array()?);
                 self.push(Node::Int(value.into()))
             }
             b'K' => {
-                let value = self.u8()?;
+                let value = self.input.u8()?;
                 self.push(Node::Int(value.into()))
             }
             b'M' => {
-                let value = u16::from_le_bytes(self.array()?);
+                let value = u16::from_le_bytes(self.input.array()?);
                 self.push(Node::Int(value.into()))
             }
             0x8A => self.long(),
             b'G' => {
-                let value = f64::from_be_bytes(self.array()?);
+                let value = f64::from_be_bytes(self.input.array()?);
                 self.push(Node::Float(value))
             }
             0x8C => self.text(1),
@@ -122,25 +120,25 @@ impl Machine<'_> {
                 Ok(())
             }
             b'q' => {
-                let key = self.u8()?;
+                let key = self.input.u8()?;
                 self.remember(key.into())
             }
             b'r' => {
-                let key = u32::from_le_bytes(self.array()?);
+                let key = u32::from_le_bytes(self.input.array()?);
                 self.remember(key)
             }
             // MEMOIZE: bounded by the arena, since every entry names a value that was pushed.
             0x94 => self.remember(self.memo.len() as u32),
             b'h' => {
-                let key = self.u8()?;
+                let key = self.input.u8()?;
                 self.recall(key.into())
             }
             b'j' => {
-                let key = u32::from_le_bytes(self.array()?);
+                let key = u32::from_le_bytes(self.input.array()?);
                 self.recall(key)
             }
             b'c' => {
-                let (module, name) = (self.line()?, self.line()?);
+                let (module, name) = (self.input.line()?, self.input.line()?);
                 let global = numpy::global(&module, &name)?;
                 self.push(Node::Global(global))
             }
@@ -265,57 +263,20 @@ impl Machine<'_> {
         self.push_id(value)
     }
 
-    fn u8(&mut self) -> Outcome<u8> {
-        Ok(u8::from_le_bytes(self.array()?))
-    }
-
-    fn array<const N: usize>(&mut self) -> Outcome<[u8; N]> {
-        let bytes = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk);
-        let value = *bytes.ok_or_else(|| self.ended())?;
-        self.at += N;
-        Ok(value)
-    }
-
-    fn take(&mut self, length: usize) -> Outcome<Data> {
-        let end = self.at.checked_add(length);
-        let bytes = end.and_then(|end| self.bytes.slice(self.at..end));
-        let data = Data {
-            bytes: bytes.ok_or_else(|| self.ended())?,
-            offset: Some(self.at),
-        };
-        self.at += length;
-        Ok(data)
-    }
-
-    fn ended(&self) -> String {
-        format!("the file ends at byte {}, inside a value", self.bytes.len())
-    }
-
-    /// A length of this many bytes, then as many bytes.
-    fn counted(&mut self, width: usize) -> Outcome<Data> {
-        let length = match width {
-            1 => self.u8()?.into(),
-            4 => u32::from_le_bytes(self.array()?).into(),
-            _ => u64::from_le_bytes(self.array()?),
-        };
-        let length = usize::try_from(length).map_err(|_| self.ended())?;
-        self.take(length)
-    }
-
     fn text(&mut self, width: usize) -> Outcome<()> {
-        let data = self.counted(width)?;
+        let data = self.input.counted(width)?;
         std::str::from_utf8(&data.bytes).map_err(|error| format!("a str is not UTF-8: {error}"))?;
         self.push(Node::Text(data.bytes))
     }
 
     fn data(&mut self, width: usize) -> Outcome<()> {
-        let data = self.counted(width)?;
+        let data = self.input.counted(width)?;
         self.push(Node::Data(data))
     }
 
     /// LONG1: a two's complement number of at most eight bytes.
     fn long(&mut self) -> Outcome<()> {
-        let data = self.counted(1)?;
+        let data = self.input.counted(1)?;
         let Some(unused) = 8usize.checked_sub(data.bytes.len()) else {
             return Err(format!("an int of {} bytes", data.bytes.len()));
         };
@@ -328,16 +289,6 @@ impl Machine<'_> {
             i64::from_le_bytes(wide) >> (8 * unused)
         };
         self.push(Node::Int(value))
-    }
-
-    fn line(&mut self) -> Outcome<String> {
-        // Names are short: a far newline is a damaged file, not a name.
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let length = rest.iter().take(256).position(|&byte| byte == b'\n');
-        let length = length.ok_or("a name without an end")?;
-        let line = String::from_utf8_lossy(&rest[..length]).into_owned();
-        self.at += length + 1;
-        Ok(line)
     }
 }
 

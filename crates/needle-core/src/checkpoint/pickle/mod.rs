@@ -5,6 +5,7 @@
 //! name is an error. Values live in one arena and refer to each other by index, so shared and cyclic values cost nothing
 //! to drop; walks over them are bounded.
 
+mod cursor;
 mod machine;
 mod numpy;
 

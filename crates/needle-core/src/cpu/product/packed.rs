@@ -86,7 +86,10 @@ impl Panel<'_> {
         for (lines, x) in groups.zip(x.chunks_exact(group * N)) {
             let (norms, words) = lines.split_at(self.blocks);
             let mut sums = [[s.splat(0.0); N]; R];
-            for (words, column) in words.chunks_exact(self.blocks).zip((0..group).step_by(32 / BITS as usize)) {
+            for (words, column) in words
+                .chunks_exact(self.blocks)
+                .zip((0..group).step_by(32 / BITS as usize))
+            {
                 let mut word = [s.load_codes(&words[self.block]); R];
                 for (word, line) in word.iter_mut().zip(&words[own.clone()]) {
                     *word = s.load_codes(line);

@@ -88,11 +88,7 @@ impl Panel<'_> {
     /// `R` blocks for one position. Fewer than four blocks keep several sums each, so that one addition need not wait for the
     /// one before: integers add up in any order.
     #[inline(always)]
-    fn single<S: Simd, const BITS: i32, const R: usize>(
-        &self,
-        s: S,
-        (x, scales): (&[i32], &[f32]),
-    ) -> [[S::F; 1]; R] {
+    fn single<S: Simd, const BITS: i32, const R: usize>(&self, s: S, (x, scales): (&[i32], &[f32])) -> [[S::F; 1]; R] {
         let levels = s.levels16(&self.codes.levels16.levels);
         let step = s.splat(self.codes.levels16.step);
         let mut total = [[s.splat(0.0)]; R];
@@ -139,7 +135,11 @@ impl Panel<'_> {
             }
             let tiles = &some[..count];
             let mut totals = [[s.splat(0.0); MOST]; TILES];
-            for (group, lines) in self.lines.chunks_exact(self.blocks * (1 + self.codes.words())).enumerate() {
+            for (group, lines) in self
+                .lines
+                .chunks_exact(self.blocks * (1 + self.codes.words()))
+                .enumerate()
+            {
                 let sums = self.group_sums::<S, BITS>(s, job, (group, lines), tiles);
                 let norm = s.mul(s.load_bits(&lines[self.block]), s.splat(self.codes.levels16.step));
                 for ((tile, sums), totals) in tiles.iter().zip(&sums).zip(&mut totals) {
@@ -178,7 +178,10 @@ impl Panel<'_> {
         for (part, words) in words.enumerate() {
             let mut steps = [s.look_up16::<BITS>(levels, s.load_codes(&words[self.block])); STEPS];
             let mut count = 0;
-            for (steps, words) in steps.chunks_exact_mut(steps_of_word).zip(words.chunks_exact(self.blocks)) {
+            for (steps, words) in steps
+                .chunks_exact_mut(steps_of_word)
+                .zip(words.chunks_exact(self.blocks))
+            {
                 let mut word = s.load_codes(&words[self.block]);
                 for step in steps {
                     *step = s.look_up16::<BITS>(levels, word);
@@ -213,7 +216,9 @@ fn dots<S: Simd, const N: usize>(
     (x, half, from): (&[i32], usize, usize),
     sums: &mut [S::Sums; MOST],
 ) {
-    let Some(kept) = sums.first_chunk_mut::<N>() else { return };
+    let Some(kept) = sums.first_chunk_mut::<N>() else {
+        return;
+    };
     let mut sums = *kept;
     for (k, step) in steps.iter().enumerate() {
         for (n, sum) in sums.iter_mut().enumerate() {

@@ -11,7 +11,8 @@ pub(in crate::cpu) struct Avx2(());
 impl Avx2 {
     /// The proof, where the processor and the system have the instructions.
     pub(super) fn detect() -> Option<Self> {
-        let all = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+        let all =
+            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
         all.then_some(Self(()))
     }
 }

@@ -30,15 +30,16 @@ impl Isa {
 
     /// Every set of this processor, the fastest first; the portable one is always there.
     pub fn all() -> Vec<Self> {
-        let mut all = Vec::new();
         #[cfg(target_arch = "x86_64")]
-        {
-            all.extend(Avx512::detect().map(|s| Self(Set::Avx512Vnni(s))));
-            all.extend(Avx512::detect().map(|s| Self(Set::Avx512(s))));
-            all.extend(Avx2::detect().map(|s| Self(Set::Avx2(s))));
-        }
-        all.push(Self(Set::Portable(Portable)));
-        all
+        let vectors = [
+            Avx512::detect().map(|s| Self(Set::Avx512Vnni(s))),
+            Avx512::detect().map(|s| Self(Set::Avx512(s))),
+            Avx2::detect().map(|s| Self(Set::Avx2(s))),
+        ];
+        #[cfg(not(target_arch = "x86_64"))]
+        let vectors: [Option<Self>; 0] = [];
+        let portable = Self(Set::Portable(Portable));
+        vectors.into_iter().flatten().chain([portable]).collect()
     }
 
     /// Positions of the widest tile.

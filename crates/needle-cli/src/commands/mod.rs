@@ -1,0 +1,13 @@
+//! One subcommand a file.
+
+pub(crate) mod chat;
+pub(crate) mod devices;
+pub(crate) mod download;
+pub(crate) mod embed;
+pub(crate) mod extract;
+pub(crate) mod inspect;
+pub(crate) mod models;
+pub(crate) mod retrieve;
+pub(crate) mod run;
+pub(crate) mod shell;
+pub(crate) mod tokenize;

@@ -117,7 +117,7 @@ fn a_batch_equals_its_sequences_alone() {
                 for (i, state) in alone.iter_mut().enumerate() {
                     state.absorb(&tokens(1 + 3 * i, 140)).unwrap();
                 }
-                let mut batch: Vec<CpuState> = alone.iter().map(CpuState::fork).collect();
+                let mut batch: Vec<CpuState> = alone.iter().map(|state| state.fork().unwrap()).collect();
                 for step in 0..4u32 {
                     let ids: Vec<u32> = (0..count as u32).map(|i| (7 * i + 3 * step) % 140).collect();
                     let mut states: Vec<&mut CpuState> = batch.iter_mut().collect();
@@ -141,7 +141,7 @@ fn a_rewound_or_forked_state_goes_on_as_if_nothing_had_been() {
     let mut state = state(&model);
     state.watch(ProbeHead::Confidence).unwrap();
     state.absorb(&tokens(20, 160)).unwrap();
-    let (mark, mut fork) = (state.mark(), state.fork());
+    let (mark, mut fork) = (state.mark(), state.fork().unwrap());
     state.extend(&[1, 2, 3]).unwrap();
     state.rewind(&mark).unwrap();
     assert_eq!((state.position(), mark.position()), (20, 20));

@@ -191,7 +191,7 @@ impl Session {
                 model: model.clone(),
                 memory: memory.fork()?,
             },
-            Form::Cpu(state) => Form::Cpu(Box::new(state.fork())),
+            Form::Cpu(state) => Form::Cpu(Box::new(state.fork()?)),
         }))
     }
 }

@@ -4,8 +4,9 @@
 //! query's result does not depend on the queries beside it.
 
 use super::{
-    cache::{HeadCache, SCALE_GROUP, Stored},
+    lines::Store,
     simd::{LANES, Simd, kernel},
+    stored::{Head, SCALE_GROUP},
     vector::{exp, store_part},
 };
 
@@ -27,169 +28,15 @@ pub(super) fn tile_width(count: usize) -> usize {
 
 kernel!(
     /// Results `[queries, Kv]`; `scores` is scratch for [`QUERIES`] times all slots.
-    pub(super) fn attend = attend_in(head: &HeadCache, queries: Queries<'_>, scores: &mut [f32], out: &mut [f32])
+    pub(super) fn attend = attend_in(head: Head<'_>, width: usize, queries: Queries<'_>, scores: &mut [f32], out: &mut [f32])
 );
 
 #[inline(always)]
-fn attend_in<S: Simd>(s: S, head: &HeadCache, queries: Queries<'_>, scores: &mut [f32], out: &mut [f32]) {
-    let (key_width, value_lines) = (head.key_width, head.value_width.div_ceil(LANES));
-    match &head.stored {
-        Stored::Float { keys, values } => {
-            let store = Floats {
-                keys: keys.as_chunks().0,
-                values: values.as_chunks().0,
-                key_width,
-                value_lines,
-            };
-            sized(s, store, head, queries, scores, out);
-        }
-        Stored::Half { keys, values } => {
-            let store = Halves {
-                keys: keys.as_chunks().0,
-                values: values.as_chunks().0,
-                key_width,
-                value_lines,
-            };
-            sized(s, store, head, queries, scores, out);
-        }
-        Stored::Int8 {
-            keys,
-            key_scales,
-            values,
-            value_scales,
-        } => {
-            let store = Bytes {
-                keys: keys.as_chunks().0,
-                key_scales: key_scales.as_chunks().0,
-                values: values.as_chunks().0,
-                value_scales,
-                key_width,
-                value_lines,
-            };
-            sized(s, store, head, queries, scores, out);
-        }
-    }
-}
-
-/// Stored keys and values as lines of sixteen.
-trait Store: Copy {
-    type Line;
-    /// Whether lines are to be multiplied by scales.
-    const SCALED: bool;
-
-    /// Keys of a block, `[K]` lines.
-    fn keys(&self, block: usize) -> &[Self::Line];
-    /// Scales of sixteen slots' keys, of the entries from `d` on.
-    fn key_scales(&self, block: usize, d: usize) -> &[f32; LANES];
-    /// Values of a block's sixteen slots, `[16, lines of a value]`.
-    fn values(&self, block: usize) -> &[Self::Line];
-    /// Scale of line `line` of a slot's value.
-    fn value_scale(&self, slot: usize, line: usize) -> f32;
-    fn load<S: Simd>(s: S, line: &Self::Line) -> S::F;
-}
-
-#[derive(Clone, Copy)]
-struct Floats<'a> {
-    keys: &'a [[f32; LANES]],
-    values: &'a [[f32; LANES]],
-    key_width: usize,
-    value_lines: usize,
-}
-
-impl Store for Floats<'_> {
-    type Line = [f32; LANES];
-    const SCALED: bool = false;
-
-    #[inline(always)]
-    fn keys(&self, block: usize) -> &[Self::Line] {
-        &self.keys[block * self.key_width..][..self.key_width]
-    }
-    #[inline(always)]
-    fn key_scales(&self, _: usize, _: usize) -> &[f32; LANES] {
-        &[1.0; LANES]
-    }
-    #[inline(always)]
-    fn values(&self, block: usize) -> &[Self::Line] {
-        &self.values[block * LANES * self.value_lines..][..LANES * self.value_lines]
-    }
-    #[inline(always)]
-    fn value_scale(&self, _: usize, _: usize) -> f32 {
-        1.0
-    }
-    #[inline(always)]
-    fn load<S: Simd>(s: S, line: &Self::Line) -> S::F {
-        s.load(line)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Halves<'a> {
-    keys: &'a [[u16; LANES]],
-    values: &'a [[u16; LANES]],
-    key_width: usize,
-    value_lines: usize,
-}
-
-impl Store for Halves<'_> {
-    type Line = [u16; LANES];
-    const SCALED: bool = false;
-
-    #[inline(always)]
-    fn keys(&self, block: usize) -> &[Self::Line] {
-        &self.keys[block * self.key_width..][..self.key_width]
-    }
-    #[inline(always)]
-    fn key_scales(&self, _: usize, _: usize) -> &[f32; LANES] {
-        &[1.0; LANES]
-    }
-    #[inline(always)]
-    fn values(&self, block: usize) -> &[Self::Line] {
-        &self.values[block * LANES * self.value_lines..][..LANES * self.value_lines]
-    }
-    #[inline(always)]
-    fn value_scale(&self, _: usize, _: usize) -> f32 {
-        1.0
-    }
-    #[inline(always)]
-    fn load<S: Simd>(s: S, line: &Self::Line) -> S::F {
-        s.load_f16(line)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Bytes<'a> {
-    keys: &'a [[i8; LANES]],
-    key_scales: &'a [[f32; LANES]],
-    values: &'a [[i8; LANES]],
-    value_scales: &'a [f32],
-    key_width: usize,
-    value_lines: usize,
-}
-
-impl Store for Bytes<'_> {
-    type Line = [i8; LANES];
-    const SCALED: bool = true;
-
-    #[inline(always)]
-    fn keys(&self, block: usize) -> &[Self::Line] {
-        &self.keys[block * self.key_width..][..self.key_width]
-    }
-    #[inline(always)]
-    fn key_scales(&self, block: usize, d: usize) -> &[f32; LANES] {
-        &self.key_scales[block * self.key_width.div_ceil(SCALE_GROUP) + d / SCALE_GROUP]
-    }
-    #[inline(always)]
-    fn values(&self, block: usize) -> &[Self::Line] {
-        &self.values[block * LANES * self.value_lines..][..LANES * self.value_lines]
-    }
-    #[inline(always)]
-    fn value_scale(&self, slot: usize, line: usize) -> f32 {
-        const LINES: usize = SCALE_GROUP / LANES;
-        self.value_scales[slot * self.value_lines.div_ceil(LINES) + line / LINES]
-    }
-    #[inline(always)]
-    fn load<S: Simd>(s: S, line: &Self::Line) -> S::F {
-        s.load_i8(line)
+fn attend_in<S: Simd>(s: S, head: Head<'_>, width: usize, queries: Queries<'_>, scores: &mut [f32], out: &mut [f32]) {
+    match head {
+        Head::Float(store) => sized(s, store, width, queries, scores, out),
+        Head::Half(store) => sized(s, store, width, queries, scores, out),
+        Head::Int8(store) => sized(s, store, width, queries, scores, out),
     }
 }
 
@@ -198,20 +45,20 @@ impl Store for Bytes<'_> {
 fn sized<S: Simd>(
     s: S,
     store: impl Store,
-    head: &HeadCache,
+    value_width: usize,
     queries: Queries<'_>,
     scores: &mut [f32],
     out: &mut [f32],
 ) {
     match (tile_width(queries.sights.len()), S::WIDEST > 4) {
-        (1, true) => tile::<S, 1, 8>(s, store, head, queries, scores, out),
-        (2, true) => tile::<S, 2, 4>(s, store, head, queries, scores, out),
-        (4, true) => tile::<S, 4, 2>(s, store, head, queries, scores, out),
-        (_, true) => tile::<S, 8, 1>(s, store, head, queries, scores, out),
-        (1, false) => tile::<S, 1, 4>(s, store, head, queries, scores, out),
-        (2, false) => tile::<S, 2, 2>(s, store, head, queries, scores, out),
-        (4, false) => tile::<S, 4, 1>(s, store, head, queries, scores, out),
-        (_, false) => tile::<S, 8, 1>(s, store, head, queries, scores, out),
+        (1, true) => tile::<S, 1, 8>(s, store, value_width, queries, scores, out),
+        (2, true) => tile::<S, 2, 4>(s, store, value_width, queries, scores, out),
+        (4, true) => tile::<S, 4, 2>(s, store, value_width, queries, scores, out),
+        (_, true) => tile::<S, 8, 2>(s, store, value_width, queries, scores, out),
+        (1, false) => tile::<S, 1, 4>(s, store, value_width, queries, scores, out),
+        (2, false) => tile::<S, 2, 2>(s, store, value_width, queries, scores, out),
+        (4, false) => tile::<S, 4, 1>(s, store, value_width, queries, scores, out),
+        (_, false) => tile::<S, 8, 1>(s, store, value_width, queries, scores, out),
     }
 }
 
@@ -219,7 +66,7 @@ fn sized<S: Simd>(
 fn tile<S: Simd, const R: usize, const J: usize>(
     s: S,
     store: impl Store,
-    head: &HeadCache,
+    value_width: usize,
     queries: Queries<'_>,
     scores: &mut [f32],
     out: &mut [f32],
@@ -233,14 +80,15 @@ fn tile<S: Simd, const R: usize, const J: usize>(
     let (Some(first), Some(end)) = ((0..last.len()).find(seen), (0..last.len()).rfind(seen)) else {
         return;
     };
+    let q = queries.values.as_chunks::<R>().0;
     let mut tile = Tile {
         store,
-        q: &queries.values.as_chunks::<R>().0[..head.key_width],
+        q,
         sights,
         scores: scores.as_chunks_mut().0,
         first,
         end: end + 1,
-        scale: 1.0 / (head.key_width as f32).sqrt(),
+        scale: 1.0 / (q.len() as f32).sqrt(),
         peaks: [s.splat(f32::NEG_INFINITY); R],
     };
     let mut block = tile.first;
@@ -251,12 +99,12 @@ fn tile<S: Simd, const R: usize, const J: usize>(
         };
     }
     let totals = tile.weigh(s);
-    let lines = head.value_width.div_ceil(LANES);
+    let lines = value_width.div_ceil(LANES);
     let mut line = 0;
     while line < lines {
         line += match lines - line >= J {
-            true => tile.average::<J>(s, line, &totals, (head.value_width, &mut *out)),
-            false => tile.average::<1>(s, line, &totals, (head.value_width, &mut *out)),
+            true => tile.average::<J>(s, line, &totals, (value_width, &mut *out)),
+            false => tile.average::<1>(s, line, &totals, (value_width, &mut *out)),
         };
     }
 }
@@ -281,9 +129,11 @@ impl<S: Simd, T: Store, const R: usize> Tile<'_, S, T, R> {
         let mut keys: [&[T::Line]; J] = [&[]; J];
         for (j, keys) in keys.iter_mut().enumerate() {
             *keys = &self.store.keys(block + j)[..self.q.len()];
-            // The values will be wanted next.
-            for value in self.store.values(block + j) {
-                s.prefetch(value, 0);
+            // Few queries wait for their values longer than they compute.
+            if R <= 2 {
+                for value in self.store.values(block + j) {
+                    s.prefetch(value, 0);
+                }
             }
         }
         let mut totals = [[s.splat(0.0); R]; J];

@@ -22,7 +22,9 @@ pub(super) fn rotate_in<S: Simd>(s: S, x: &mut [f32]) {
         32 => whole::<S, 2>(s, x, scale),
         64 => whole::<S, 4>(s, x, scale),
         _ => {
-            x.chunks_exact_mut(CHUNK).for_each(|x| whole::<S, 8>(s, x, scale));
+            for x in x.chunks_exact_mut(CHUNK) {
+                whole::<S, 8>(s, x, scale);
+            }
             rounds(s, x);
         }
     }

@@ -13,6 +13,7 @@ use super::{
     simd::Isa,
     stack::Stack,
     tools::Tools,
+    tuner::Tuner,
 };
 use crate::{
     config::Config,
@@ -42,6 +43,8 @@ pub struct CpuModel {
     pub(super) frequencies: Vec<f32>,
     pub(super) crew: Crew,
     arena: Arena,
+    /// Threads of passes over one position, and over more.
+    tuners: [Tuner; 2],
 }
 
 impl CpuModel {
@@ -64,7 +67,7 @@ impl CpuModel {
         let threads = match options.threads {
             Threads::Exactly(0) => return Err(Error::Unsupported("threads: expected at least 1, found 0".into())),
             Threads::Exactly(count) => count,
-            Threads::EveryCore => std::thread::available_parallelism().map_or(1, usize::from),
+            Threads::EveryCore | Threads::Measured => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let crew = Crew::new(threads).map_err(|error| Error::Unsupported(format!("{threads} threads: {error}")))?;
         let owned = Loader::new(weights, options.numerics)?;
@@ -93,6 +96,10 @@ impl CpuModel {
             contrastive: Head::load(loader, "heads.contrastive", d)?,
             confidence: Head::load(loader, "heads.confidence", d)?,
             frequencies: (0..k / 2).map(frequency).collect(),
+            tuners: std::array::from_fn(|_| match options.threads {
+                Threads::Measured => Tuner::measuring(threads),
+                _ => Tuner::fixed(threads),
+            }),
             crew,
             options,
             arena: owned.into_arena(),
@@ -117,6 +124,11 @@ impl CpuModel {
     /// Bytes of the matrices in memory, without the tables that stay in their file.
     pub fn size_bytes(&self) -> usize {
         self.stacks().map(Stack::size_bytes).sum()
+    }
+
+    /// Chooses the threads of passes over `positions` positions.
+    pub(super) fn tuner(&self, positions: usize) -> &Tuner {
+        &self.tuners[usize::from(positions > 1)]
     }
 
     /// What a pass of these hands works with.

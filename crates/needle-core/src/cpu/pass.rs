@@ -246,10 +246,10 @@ impl Work {
             for t in 0..span.count {
                 let slot = cache.slot(span.position + t);
                 let inputs = inputs_of(desks, self.each, layer, span.first + t);
-                for (g, head) in cache.heads_mut(l).iter_mut().enumerate() {
+                for g in 0..shape.kv_heads {
                     let key = &inputs[layer.inputs.first_row(K) + g * shape.key_width..][..shape.key_width];
                     let value = &inputs[layer.inputs.first_row(V) + g * shape.value_width..][..shape.value_width];
-                    head.write(tools.isa, slot, key, value);
+                    cache.stored.write(isa, (l, g), slot, key, value);
                 }
             }
         }
@@ -421,7 +421,14 @@ impl Attention<'_> {
                 };
                 let from = ((span.first + first) * group + first_head) * value_width;
                 let out = &mut bench.out[from..][..tokens * heads * value_width];
-                attend(self.isa, &cache.heads(l)[g], queries, &mut bench.scores, out);
+                attend(
+                    self.isa,
+                    cache.stored.head(l, g),
+                    value_width,
+                    queries,
+                    &mut bench.scores,
+                    out,
+                );
             }
         }
     }

@@ -34,8 +34,10 @@ struct Part {
     first_panel: usize,
 }
 
-/// Threads that share one product at most.
-const MOST_MEMBERS: usize = 32;
+/// Shares that one product is cut into at most.
+const MOST_SHARES: usize = 64;
+/// Shares for every thread: one that comes late takes fewer.
+const SHARES_EACH: usize = 2;
 
 impl Stack {
     /// The matrices of these names and numbers of rows.
@@ -127,7 +129,7 @@ impl Stack {
     }
 }
 
-/// A member's share of a product.
+/// A share of a product.
 struct Share<'a> {
     panels: Range<usize>,
     out: Columns<'a>,
@@ -138,18 +140,21 @@ fn run(tools: &Tools<'_>, parts: &[Part], (form, prepared): (Form, &Prepared), m
         return;
     };
     let panels = first.first_panel..last.first_panel + last.matrix.panels();
-    let members = tools.hands.count().min(panels.len()).min(MOST_MEMBERS);
-    let mut shares: [Option<Share<'_>>; MOST_MEMBERS] = std::array::from_fn(|_| None);
+    let shared = match tools.hands.count() {
+        1 => 1,
+        count => (count * SHARES_EACH).min(panels.len()).min(MOST_SHARES),
+    };
+    let mut shares: [Option<Share<'_>>; MOST_SHARES] = std::array::from_fn(|_| None);
     let mut start = panels.start;
-    for (member, share) in shares.iter_mut().enumerate().take(members) {
-        let end = panels.start + panels.len() * (member + 1) / members;
+    for (i, share) in shares.iter_mut().enumerate().take(shared) {
+        let end = panels.start + panels.len() * (i + 1) / shared;
         *share = Some(Share {
             panels: start..end,
             out: out.take_before(row_of(parts, end)),
         });
         start = end;
     }
-    tools.hands.each(&mut shares[..members], |_, share| {
+    tools.hands.each(&mut shares[..shared], |_, share| {
         let Some(Share { panels, out }) = share else { return };
         for part in parts {
             let own = part.first_panel..part.first_panel + part.matrix.panels();

@@ -3,15 +3,17 @@
 use std::{
     borrow::{Borrow, BorrowMut},
     sync::Arc,
+    time::Instant,
 };
 
 use super::{
     Numerics,
-    cache::CachePrecision,
     heads::{Pooling, ProbeHead},
     memory::{EngramMemory, Memory},
     model::CpuModel,
     pass::{DESK_TOKENS, Work},
+    stored::CachePrecision,
+    tools::Tools,
 };
 use crate::{
     error::{Error, Result},
@@ -65,7 +67,7 @@ impl CpuState {
         if window.size == 0 {
             return Err(Error::Unsupported("a window keeps at least one position".into()));
         }
-        let memory = Memory::new(model, window, precision);
+        let memory = Memory::new(model, window, precision)?;
         Ok(Self {
             work: Work::new(model, memory.cache.blocks()),
             memory,
@@ -194,13 +196,16 @@ impl CpuState {
     }
 
     /// A copy that goes its own way.
-    pub fn fork(&self) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] when the system has no room for it.
+    pub fn fork(&self) -> Result<Self> {
+        Ok(Self {
             model: self.model.clone(),
-            memory: self.memory.clone(),
+            memory: self.memory.fork(&self.model)?,
             work: Work::new(&self.model, self.memory.cache.blocks()),
             logits: self.logits.clone(),
-        }
+        })
     }
 }
 
@@ -223,24 +228,24 @@ pub fn decode_batch(states: &mut [&mut CpuState], tokens: &[u32]) -> Result<()> 
         return Err(Error::Unsupported("the states of a batch must share one model".into()));
     }
     expect_tokens(&model, tokens)?;
-    let hands = model.crew.hands(model.crew.size());
-    let tools = model.tools(&hands);
-    let most = hands.count() * DESK_TOKENS;
     let blocks = states
         .iter()
         .map(|state| state.memory.cache.blocks())
         .max()
         .unwrap_or(0);
-    for (states, tokens) in states.chunks_mut(most).zip(tokens.chunks(most)) {
-        // The first state's buffers serve all; it gets them back below.
-        let mut work = std::mem::take(&mut states[0].work);
-        work.widen(blocks);
-        work.run(&model, &tools, states, tokens, tokens.iter().map(|_| 1), &mut None);
-        work.logits(&model, &tools, 0..tokens.len(), |i, row| {
-            states[i].logits.copy_from_slice(row)
-        });
-        states[0].work = work;
-    }
+    timed(&model, tokens.len(), |tools| {
+        let most = tools.hands.count() * DESK_TOKENS;
+        for (states, tokens) in states.chunks_mut(most).zip(tokens.chunks(most)) {
+            // The first state's buffers serve all; it gets them back below.
+            let mut work = std::mem::take(&mut states[0].work);
+            work.widen(blocks);
+            work.run(&model, tools, states, tokens, tokens.iter().map(|_| 1), &mut None);
+            work.logits(&model, tools, 0..tokens.len(), |i, row| {
+                states[i].logits.copy_from_slice(row);
+            });
+            states[0].work = work;
+        }
+    });
     Ok(())
 }
 
@@ -255,30 +260,43 @@ enum Wanted<'a> {
     Cells(&'a mut dyn FnMut(usize, usize, &[f32])),
 }
 
-fn take(model: &CpuModel, memory: &mut Memory, work: &mut Work, tokens: &[u32], mut wanted: Wanted<'_>) {
-    let hands = model.crew.hands(model.crew.size());
-    let tools = model.tools(&hands);
-    let mut taken = 0;
-    while taken < tokens.len() {
-        let room = memory.cache.room().min(hands.count() * DESK_TOKENS);
-        let part = &tokens[taken..tokens.len().min(taken + room)];
-        let (count, counts) = (part.len(), std::iter::once(part.len()));
-        match &mut wanted {
-            Wanted::Cells(each) => {
-                let mut placed = |token: usize, depth: usize, cell: &[f32]| each(taken + token, depth, cell);
-                work.run(model, &tools, &mut [&mut *memory], part, counts, &mut Some(&mut placed));
-            }
-            _ => work.run(model, &tools, &mut [&mut *memory], part, counts, &mut None),
-        }
-        match &mut wanted {
-            Wanted::Last(logits) if taken + count == tokens.len() => {
-                work.logits(model, &tools, count - 1..count, |_, row| logits.copy_from_slice(row));
-            }
-            Wanted::All(each) => work.logits(model, &tools, 0..count, |i, row| each(taken + i, row)),
-            _ => {}
-        }
-        taken += count;
+/// Does some work over `positions` positions with as many threads as prove fastest.
+fn timed(model: &CpuModel, positions: usize, work: impl FnOnce(&Tools<'_>)) {
+    let tuner = model.tuner(positions);
+    let choice = tuner.choose();
+    let start = Instant::now();
+    let hands = model.crew.hands(choice.threads);
+    work(&model.tools(&hands));
+    // Where another pass had the helpers, nothing was learnt.
+    if hands.count() == choice.threads {
+        tuner.note(choice, positions, start.elapsed());
     }
+}
+
+fn take(model: &CpuModel, memory: &mut Memory, work: &mut Work, tokens: &[u32], mut wanted: Wanted<'_>) {
+    timed(model, tokens.len(), |tools| {
+        let mut taken = 0;
+        while taken < tokens.len() {
+            let room = memory.cache.room().min(tools.hands.count() * DESK_TOKENS);
+            let part = &tokens[taken..tokens.len().min(taken + room)];
+            let (count, counts) = (part.len(), std::iter::once(part.len()));
+            match &mut wanted {
+                Wanted::Cells(each) => {
+                    let mut placed = |token: usize, depth: usize, cell: &[f32]| each(taken + token, depth, cell);
+                    work.run(model, tools, &mut [&mut *memory], part, counts, &mut Some(&mut placed));
+                }
+                _ => work.run(model, tools, &mut [&mut *memory], part, counts, &mut None),
+            }
+            match &mut wanted {
+                Wanted::Last(logits) if taken + count == tokens.len() => {
+                    work.logits(model, tools, count - 1..count, |_, row| logits.copy_from_slice(row));
+                }
+                Wanted::All(each) => work.logits(model, tools, 0..count, |i, row| each(taken + i, row)),
+                _ => {}
+            }
+            taken += count;
+        }
+    });
 }
 
 fn expect_tokens(model: &CpuModel, tokens: &[u32]) -> Result<()> {

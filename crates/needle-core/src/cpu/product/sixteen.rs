@@ -13,12 +13,14 @@ use crate::cpu::{
 integer_kernel!(pub(super) fn run_2 = run_in_2(codes: &Codes, job: Job<'_, '_>));
 integer_kernel!(pub(super) fn run_4 = run_in_4(codes: &Codes, job: Job<'_, '_>));
 
-/// Steps of a group that are looked up at once: 64 pairs of columns or more.
-const STEPS: usize = 64;
+/// Pairs of columns of a usual group.
+const PAIRS: usize = USUAL / 2;
 /// Tiles whose sums are kept while a group is at hand.
 const TILES: usize = 4;
 /// Positions of the widest tile of any set.
 const MOST: usize = 12;
+/// How far ahead of their use lines are fetched: the matrix comes from a cache far away.
+const AHEAD_BYTES: usize = 6 << 10;
 
 #[inline(always)]
 fn run_in_2<S: Simd>(s: S, codes: &Codes, job: Job<'_, '_>) {
@@ -32,51 +34,31 @@ fn run_in_4<S: Simd>(s: S, codes: &Codes, job: Job<'_, '_>) {
 
 #[inline(always)]
 fn run_in<S: Simd, const BITS: i32>(s: S, codes: &Codes, mut job: Job<'_, '_>) {
+    let mut steps = [s.look_up16::<BITS>(s.levels16(&codes.levels16.levels), s.load_codes(&Line([0; 16]))); PAIRS];
+    let single = job.prepared.tiles().all(|tile| tile.width == 1 && tile.first == 0);
     for panel in job.panels.clone() {
         let (lines, blocks) = job.matrix.panel(job.lines, panel);
         let mut block = 0;
         while block < blocks {
-            let place = Place {
-                first_token: 0,
-                live: 1,
-                row: row(&job, panel, block),
-            };
+            let row = row(&job, panel, block);
             let panel = Panel {
                 codes,
                 lines,
                 blocks,
                 block,
             };
-            let mut tiles = job.prepared.tiles();
-            let first = tiles.next();
-            block += match (first, blocks - block) {
-                (Some(tile @ Tile { width: 1, first: 0, .. }), left) => {
-                    let x = (job.prepared.pairs(tile), job.prepared.scales(tile));
-                    match left {
-                        4.. if S::BLOCKS_16 == 4 => {
-                            place.write(s, &panel.single::<S, BITS, 4>(s, x), job.out);
-                            4
-                        }
-                        2.. if S::BLOCKS_16 == 4 => {
-                            place.write(s, &panel.single::<S, BITS, 2>(s, x), job.out);
-                            2
-                        }
-                        _ => {
-                            place.write(s, &panel.single::<S, BITS, 1>(s, x), job.out);
-                            1
-                        }
-                    }
-                }
-                _ => {
-                    panel.tiled::<S, BITS>(s, &mut job, place.row);
-                    1
-                }
+            block += match (single, blocks - block, S::BLOCKS_16) {
+                (true, 4.., 4) => panel.single::<S, BITS, 4>(s, &mut job, row),
+                (true, 2.., 4) => panel.single::<S, BITS, 2>(s, &mut job, row),
+                (true, ..) => panel.single::<S, BITS, 1>(s, &mut job, row),
+                (false, ..) if codes.group == USUAL => panel.tiled::<S, BITS>(s, &mut job, row, &mut steps),
+                (false, ..) => panel.unusual::<S, BITS>(s, &mut job, row),
             };
         }
     }
 }
 
-/// A panel's groups, from block `block` of its `blocks` on.
+/// A panel's groups, from block `block` of its `blocks` on. The functions give the number of blocks that they did.
 struct Panel<'a> {
     codes: &'a Codes,
     lines: &'a [Line],
@@ -84,19 +66,28 @@ struct Panel<'a> {
     block: usize,
 }
 
-impl Panel<'_> {
+impl<'a> Panel<'a> {
+    /// The norms of each group's blocks, and its words.
+    #[inline(always)]
+    fn groups(&self) -> impl Iterator<Item = (&'a [Line], &'a [Line])> + use<'a> {
+        let blocks = self.blocks;
+        let groups = self.lines.chunks_exact(blocks * (1 + self.codes.words()));
+        groups.map(move |lines| lines.split_at(blocks))
+    }
+
     /// `R` blocks for one position. Fewer than four blocks keep several sums each, so that one addition need not wait for the
     /// one before: integers add up in any order.
     #[inline(always)]
-    fn single<S: Simd, const BITS: i32, const R: usize>(&self, s: S, (x, scales): (&[i32], &[f32])) -> [[S::F; 1]; R] {
+    fn single<S: Simd, const BITS: i32, const R: usize>(&self, s: S, job: &mut Job<'_, '_>, row: usize) -> usize {
         let levels = s.levels16(&self.codes.levels16.levels);
         let step = s.splat(self.codes.levels16.step);
         let mut total = [[s.splat(0.0)]; R];
         let own = self.block..self.block + R;
-        let groups = self.lines.chunks_exact(self.blocks * (1 + self.codes.words()));
-        let x = x.chunks_exact(self.codes.group / 2).zip(scales);
-        for (lines, (x, scale)) in groups.zip(x) {
-            let (norms, words) = lines.split_at(self.blocks);
+        let Some(tile) = job.prepared.tiles().next() else {
+            return R;
+        };
+        let x = job.prepared.pairs(tile).chunks_exact(self.codes.group / 2);
+        for ((norms, words), (x, scale)) in self.groups().zip(x.zip(job.prepared.scales(tile))) {
             let mut sums = [[s.zero_sums(); 4]; R];
             let words = words.chunks_exact(self.blocks);
             for (words, x) in words.zip(x.chunks_exact(16 / BITS as usize)) {
@@ -108,7 +99,7 @@ impl Panel<'_> {
                 for (i, x) in x.chunks_exact(S::STEP_PAIRS).enumerate() {
                     for (sums, word) in sums.iter_mut().zip(&mut word) {
                         let sum = &mut sums[i % (4 / R).max(1)];
-                        *sum = s.dot(*sum, s.look_up16::<BITS>(levels, *word), x);
+                        *sum = s.dot(*sum, s.look_up16::<BITS>(levels, *word), x[0], x[S::STEP_PAIRS - 1]);
                         *word = s.shift::<BITS>(*word);
                     }
                 }
@@ -119,12 +110,21 @@ impl Panel<'_> {
                 total[0] = s.fma(s.mul(s.load_bits(norm), step), sum, total[0]);
             }
         }
-        total
+        place(tile, row).write(s, &total, job.out);
+        R
     }
 
-    /// One block for all positions, [`TILES`] tiles at a time, into the output's row `row` and after.
+    /// One block for all positions, [`TILES`] tiles at a time; `steps` is scratch.
     #[inline(always)]
-    fn tiled<S: Simd, const BITS: i32>(&self, s: S, job: &mut Job<'_, '_>, row: usize) {
+    fn tiled<S: Simd, const BITS: i32>(
+        &self,
+        s: S,
+        job: &mut Job<'_, '_>,
+        row: usize,
+        steps: &mut [S::Step; PAIRS],
+    ) -> usize {
+        let levels = s.levels16(&self.codes.levels16.levels);
+        let step = s.splat(self.codes.levels16.step);
         let mut tiles = job.prepared.tiles();
         while let Some(first) = tiles.next() {
             let mut some = [first; TILES];
@@ -133,100 +133,100 @@ impl Panel<'_> {
                 *place = tile;
                 count += 1;
             }
-            let tiles = &some[..count];
             let mut totals = [[s.splat(0.0); MOST]; TILES];
-            for (group, lines) in self
-                .lines
-                .chunks_exact(self.blocks * (1 + self.codes.words()))
-                .enumerate()
-            {
-                let sums = self.group_sums::<S, BITS>(s, job, (group, lines), tiles);
-                let norm = s.mul(s.load_bits(&lines[self.block]), s.splat(self.codes.levels16.step));
-                for ((tile, sums), totals) in tiles.iter().zip(&sums).zip(&mut totals) {
+            for (group, (norms, words)) in self.groups().enumerate() {
+                let of_word = steps.chunks_exact_mut(16 / BITS as usize / S::STEP_PAIRS);
+                for (steps, words) in of_word.zip(words.chunks_exact(self.blocks)) {
+                    let mut word = s.load_codes(&words[self.block]);
+                    s.prefetch(&words[self.block], AHEAD_BYTES);
+                    for step in steps {
+                        *step = s.look_up16::<BITS>(levels, word);
+                        word = s.shift::<BITS>(word);
+                    }
+                }
+                let norm = s.mul(s.load_bits(&norms[self.block]), step);
+                for (tile, totals) in some[..count].iter().zip(&mut totals) {
+                    let x = &job.prepared.pairs(*tile).as_chunks::<PAIRS>().0[group * tile.width..];
                     let scales = &job.prepared.scales(*tile)[group * tile.width..];
-                    for ((total, sum), scale) in totals.iter_mut().zip(sums).zip(&scales[..tile.width]) {
-                        let sum = s.mul(s.to_f32(s.total(*sum)), s.splat(*scale));
-                        *total = s.fma(norm, sum, *total);
+                    match tile.width {
+                        1 => join::<S, 1>(s, steps, x, (norm, scales), totals),
+                        4 => join::<S, 4>(s, steps, x, (norm, scales), totals),
+                        8 if S::WIDEST > 4 => join::<S, 8>(s, steps, x, (norm, scales), totals),
+                        12 if S::WIDEST > 8 => join::<S, 12>(s, steps, x, (norm, scales), totals),
+                        width => unreachable!("a tile of {width} positions"),
                     }
                 }
             }
-            for (tile, totals) in tiles.iter().zip(totals) {
-                let place = Place {
-                    first_token: tile.first,
-                    live: tile.live,
-                    row,
-                };
-                place.write(s, &[totals], job.out);
+            for (tile, totals) in some[..count].iter().zip(totals) {
+                place(*tile, row).write(s, &[totals], job.out);
             }
         }
+        1
     }
 
-    /// The sums of one group for some tiles.
+    /// One block for all positions, whatever the size of the groups.
     #[inline(always)]
-    fn group_sums<S: Simd, const BITS: i32>(
-        &self,
-        s: S,
-        job: &Job<'_, '_>,
-        (group, lines): (usize, &[Line]),
-        tiles: &[Tile],
-    ) -> [[S::Sums; MOST]; TILES] {
+    fn unusual<S: Simd, const BITS: i32>(&self, s: S, job: &mut Job<'_, '_>, row: usize) -> usize {
         let levels = s.levels16(&self.codes.levels16.levels);
-        let steps_of_word = 16 / BITS as usize / S::STEP_PAIRS;
-        let words_at_once = STEPS / steps_of_word;
-        let mut sums = [[s.zero_sums(); MOST]; TILES];
-        let words = lines[self.blocks..].chunks(words_at_once * self.blocks);
-        for (part, words) in words.enumerate() {
-            let mut steps = [s.look_up16::<BITS>(levels, s.load_codes(&words[self.block])); STEPS];
-            let mut count = 0;
-            for (steps, words) in steps
-                .chunks_exact_mut(steps_of_word)
-                .zip(words.chunks_exact(self.blocks))
-            {
-                let mut word = s.load_codes(&words[self.block]);
-                for step in steps {
-                    *step = s.look_up16::<BITS>(levels, word);
-                    word = s.shift::<BITS>(word);
-                    count += 1;
+        let step = s.splat(self.codes.levels16.step);
+        let half = self.codes.group / 2;
+        for tile in job.prepared.tiles() {
+            let mut totals = [[s.splat(0.0); 4]];
+            let x = job.prepared.pairs(tile).chunks_exact(half * tile.width);
+            let scales = job.prepared.scales(tile).chunks_exact(tile.width);
+            for ((norms, words), (x, scales)) in self.groups().zip(x.zip(scales)) {
+                let mut sums = [s.zero_sums(); 4];
+                for (word, words) in words.chunks_exact(self.blocks).enumerate() {
+                    let mut codes = s.load_codes(&words[self.block]);
+                    let first = word * 16 / BITS as usize;
+                    for pair in (first..first + 16 / BITS as usize).step_by(S::STEP_PAIRS) {
+                        let levels = s.look_up16::<BITS>(levels, codes);
+                        codes = s.shift::<BITS>(codes);
+                        for (sum, x) in sums.iter_mut().zip(x.chunks_exact(half)) {
+                            *sum = s.dot(*sum, levels, x[pair], x[pair + S::STEP_PAIRS - 1]);
+                        }
+                    }
+                }
+                let norm = s.mul(s.load_bits(&norms[self.block]), step);
+                for ((total, sum), scale) in totals[0].iter_mut().zip(sums).zip(scales) {
+                    *total = s.fma(norm, s.mul(s.to_f32(s.total(sum)), s.splat(*scale)), *total);
                 }
             }
-            let steps = &steps[..count];
-            let half = self.codes.group / 2;
-            for (tile, sums) in tiles.iter().zip(&mut sums) {
-                let x = &job.prepared.pairs(*tile)[group * half * tile.width..][..half * tile.width];
-                let from = part * STEPS * S::STEP_PAIRS;
-                match (tile.width, half == USUAL / 2) {
-                    (1, _) => dots::<S, 1>(s, steps, (x, half, from), sums),
-                    (4, true) => dots::<S, 4>(s, steps, (x, USUAL / 2, 0), sums),
-                    (4, false) => dots::<S, 4>(s, steps, (x, half, from), sums),
-                    (8, _) if S::WIDEST > 4 => dots::<S, 8>(s, steps, (x, USUAL / 2, 0), sums),
-                    (12, _) if S::WIDEST > 8 => dots::<S, 12>(s, steps, (x, USUAL / 2, 0), sums),
-                    (width, _) => unreachable!("a tile of {width} positions"),
-                }
-            }
+            place(tile, row).write(s, &totals, job.out);
         }
-        sums
+        1
     }
 }
 
-/// `sums + Σ level·x` for `N` positions, whose pairs begin at `from` in each `half` of `x`.
+/// Adds one group's products of `N` positions to their totals.
 #[inline(always)]
-fn dots<S: Simd, const N: usize>(
+fn join<S: Simd, const N: usize>(
     s: S,
-    steps: &[S::Step],
-    (x, half, from): (&[i32], usize, usize),
-    sums: &mut [S::Sums; MOST],
+    steps: &[S::Step; PAIRS],
+    x: &[[i32; PAIRS]],
+    (norm, scales): (S::F, &[f32]),
+    totals: &mut [S::F; MOST],
 ) {
-    let Some(kept) = sums.first_chunk_mut::<N>() else {
+    let (Some(x), Some(totals)) = (x.first_chunk::<N>(), totals.first_chunk_mut::<N>()) else {
         return;
     };
-    let mut sums = *kept;
-    for (k, step) in steps.iter().enumerate() {
-        for (n, sum) in sums.iter_mut().enumerate() {
-            *sum = s.dot(*sum, *step, &x[n * half + from + k * S::STEP_PAIRS..][..S::STEP_PAIRS]);
+    let mut sums = [s.zero_sums(); N];
+    for (k, step) in steps.iter().enumerate().take(PAIRS / S::STEP_PAIRS) {
+        let (first, last) = (k * S::STEP_PAIRS, (k + 1) * S::STEP_PAIRS - 1);
+        for (sum, x) in sums.iter_mut().zip(x) {
+            *sum = s.dot(*sum, *step, x[first], x[last]);
         }
     }
-    *kept = sums;
+    for ((total, sum), scale) in totals.iter_mut().zip(sums).zip(scales) {
+        *total = s.fma(norm, s.mul(s.to_f32(s.total(sum)), s.splat(*scale)), *total);
+    }
 }
 
-/// How far ahead of their use lines are fetched: the matrix comes from a cache far away.
-const AHEAD_BYTES: usize = 6 << 10;
+/// Where a tile's results go.
+fn place(tile: Tile, row: usize) -> Place {
+    Place {
+        first_token: tile.first,
+        live: tile.live,
+        row,
+    }
+}

@@ -281,8 +281,8 @@ impl Simd for Avx2 {
         [[zero, zero], [zero, zero]]
     }
     #[inline(always)]
-    fn dot(self, sums: Self::Sums, step: Self::Step, x: &[i32]) -> Self::Sums {
-        let x = i64::from(x[0] as u32) | i64::from(x[1]) << 32;
+    fn dot(self, sums: Self::Sums, step: Self::Step, first: i32, last: i32) -> Self::Sums {
+        let x = i64::from(first as u32) | i64::from(last) << 32;
         proven!({
             let x = _mm256_set1_epi64x(x);
             [

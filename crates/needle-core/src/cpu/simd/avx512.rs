@@ -218,9 +218,9 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
         proven!(_mm512_setzero_si512())
     }
     #[inline(always)]
-    fn dot(self, sums: __m512i, step: __m512i, x: &[i32]) -> __m512i {
+    fn dot(self, sums: __m512i, step: __m512i, first: i32, _: i32) -> __m512i {
         proven!({
-            let x = _mm512_set1_epi32(x[0]);
+            let x = _mm512_set1_epi32(first);
             if VNNI {
                 dpwssd(sums, step, x)
             } else {

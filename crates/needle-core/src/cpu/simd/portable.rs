@@ -151,8 +151,8 @@ impl Simd for Portable {
         [0; LANES]
     }
     #[inline(always)]
-    fn dot(self, sums: Self::Sums, step: Self::Step, x: &[i32]) -> Self::Sums {
-        let (low, high) = (i32::from(x[0] as i16), x[0] >> 16);
+    fn dot(self, sums: Self::Sums, step: Self::Step, first: i32, _: i32) -> Self::Sums {
+        let (low, high) = (i32::from(first as i16), first >> 16);
         each!(i => {
             let [a, b] = step[i];
             sums[i].wrapping_add(i32::from(a) * low).wrapping_add(i32::from(b) * high)

@@ -120,6 +120,7 @@ impl Matrix {
             Values::Dense => matrix.place_dense(lines, weights, cols),
             Values::Packed(codes) => matrix.place_packed(lines, weights, codes),
         }
+        weights.iter().for_each(|weight| weight.release());
         matrix
     }
 

@@ -83,7 +83,7 @@ impl CpuModel {
         let layers = (0..config.num_layers)
             .map(|l| Layer::load(loader, config, l))
             .collect::<Result<_>>()?;
-        Ok(Self {
+        let model = Self {
             config: config.clone(),
             isa: options.isa,
             shape: Shape::new(config),
@@ -103,7 +103,10 @@ impl CpuModel {
             crew,
             options,
             arena: owned.into_arena(),
-        })
+        };
+        // Every matrix has its copy; of the tables a few rows will be wanted again.
+        weights.iter().for_each(|(_, weight)| weight.release());
+        Ok(model)
     }
 
     /// The geometry.

@@ -9,7 +9,9 @@ mod check;
 mod ci;
 mod features;
 mod hub_python;
+mod kernels;
 mod licences;
+mod nvcc;
 mod tidy;
 
 use std::process::ExitCode;
@@ -17,6 +19,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask ci                 every check, with a table of wall times; what .ci/run runs
 cargo xtask check cuda|metal   clippy of one GPU feature, without its toolkit or its machine
+cargo xtask check cuda --real  the GPU kernels through the real nvcc (installed from PyPI): registers, spills, execution
+cargo xtask check kernels      the GPU kernels in emulation, at length (needs clang 14 or newer)
 cargo xtask features           the feature graph: each GPU feature reaches every candle crate, a plain build none
 cargo xtask hub-python         the cache shared with Python, checked with its own client (installs it from PyPI)
 cargo xtask licences           licences of all dependencies, one copy of the crates that must be single
@@ -29,6 +33,8 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["ci"] => ci::run(),
         ["check", "cuda"] => check::cuda(),
+        ["check", "cuda", "--real"] => nvcc::run(),
+        ["check", "kernels"] => kernels::run(),
         ["check", "metal"] => check::metal(),
         ["features"] => features::run(),
         ["hub-python"] => hub_python::run(),

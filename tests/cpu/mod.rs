@@ -65,7 +65,7 @@ fn values(golden: &Tensor) -> Vec<f32> {
 /// `count` ids below `vocabulary`, always the same.
 fn tokens(count: usize, vocabulary: u32) -> Vec<u32> {
     (0..count as u32)
-        .map(|i| (i * 2_654_435_761u32.rotate_left(i % 7) + 11) % vocabulary)
+        .map(|i| i.wrapping_mul(2_654_435_761u32.rotate_left(i % 7)).wrapping_add(11) % vocabulary)
         .collect()
 }
 

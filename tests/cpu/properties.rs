@@ -190,7 +190,7 @@ fn ten_thousand_turns_cost_no_memory() {
     let model = model("gen2/checkpoints/c48.safetensors", options(Numerics::Exact));
     let mut state = CpuState::new(&model, Window { size: 40, sinks: 8 }).unwrap();
     let mark = state.mark();
-    let mut turn = |state: &mut CpuState| {
+    let turn = |state: &mut CpuState| {
         state.rewind(&mark).unwrap();
         state.extend(&tokens(9, 140)).unwrap();
         state.extend(&[3]).unwrap();

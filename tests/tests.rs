@@ -3,6 +3,7 @@
 
 mod agent;
 mod allocations;
+mod cpu;
 mod formats;
 mod golden;
 mod gpu;

@@ -209,7 +209,7 @@ impl Session {
                 model: model.clone(),
                 memory: memory.fork()?,
             },
-            Form::Cpu(state) => Form::Cpu(Box::new(state.fork())),
+            Form::Cpu(state) => Form::Cpu(Box::new(state.fork()?)),
             Form::Gpu(state) => Form::Gpu(Box::new(state.fork()?)),
         }))
     }

@@ -51,8 +51,22 @@ use crate::{
 /// A shared, immutable slice of a file or of memory. Cloning copies no bytes.
 #[derive(Clone)]
 pub struct Bytes {
-    owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    owner: Arc<Owner>,
     range: Range<usize>,
+}
+
+enum Owner {
+    Map(memmap2::Mmap),
+    Memory(Box<dyn AsRef<[u8]> + Send + Sync>),
+}
+
+impl Owner {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Map(map) => map,
+            Self::Memory(memory) => (**memory).as_ref(),
+        }
+    }
 }
 
 impl Bytes {
@@ -72,14 +86,17 @@ impl Bytes {
         // SAFETY: the map is read-only and private to this process. A file that another program truncates while it is
         // mapped would fault, as with every memory-mapped reader; the project's own writers replace files by renaming.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|source| Error::io(path, source))?;
-        Ok(Self::new(map))
+        Ok(Self {
+            range: 0..map.len(),
+            owner: Arc::new(Owner::Map(map)),
+        })
     }
 
     /// Takes ownership of any buffer.
     pub fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         let range = 0..owner.as_ref().len();
         Self {
-            owner: Arc::new(owner),
+            owner: Arc::new(Owner::Memory(Box::new(owner))),
             range,
         }
     }
@@ -98,7 +115,26 @@ impl Bytes {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        &(*self.owner).as_ref()[self.range.clone()]
+        &self.owner.bytes()[self.range.clone()]
+    }
+
+    /// Says that these bytes will not be read again soon: where they are a file's, the system may use their memory for
+    /// something else. They stay what they are.
+    pub fn release(&self) {
+        #[cfg(unix)]
+        if let Owner::Map(map) = &*self.owner
+            && !self.range.is_empty()
+        {
+            // SAFETY: the map is a read-only view of a file, so a page that is dropped is read from the file again.
+            // A refusal leaves everything as it was.
+            let _ = unsafe {
+                map.unchecked_advise_range(
+                    memmap2::UncheckedAdvice::DontNeed,
+                    self.range.start,
+                    self.range.len(),
+                )
+            };
+        }
     }
 }
 
@@ -190,6 +226,14 @@ impl Weight {
         match self {
             Self::Dense(dense) => dense.bytes.len(),
             Self::Packed(packed) => packed.size_bytes(),
+        }
+    }
+
+    /// Says that the values will not be read again soon, see [`Bytes::release`].
+    pub fn release(&self) {
+        match self {
+            Self::Dense(dense) => dense.bytes.release(),
+            Self::Packed(packed) => packed.release(),
         }
     }
 

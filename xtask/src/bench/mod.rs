@@ -8,6 +8,8 @@ mod bfcl;
 #[cfg(feature = "bench")]
 mod grammar;
 #[cfg(feature = "bench")]
+mod inference;
+#[cfg(feature = "bench")]
 mod random_model;
 #[cfg(feature = "bench")]
 mod speed;
@@ -37,6 +39,11 @@ const BENCHES: &[Bench] = &[
             let tokenizer = needle_core::Tokenizer::from_sentencepiece(&model)?;
             grammar::run(&needle_core::grammar::Vocabulary::of(&tokenizer)?)
         },
+    ),
+    (
+        "inference",
+        "FILE… our engine beside needle-infer 0.3.1 (fetched from crates.io) on these archives",
+        inference::run,
     ),
     (
         "speed",

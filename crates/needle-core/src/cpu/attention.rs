@@ -4,9 +4,10 @@
 //! query's result does not depend on the queries beside it.
 
 use super::{
-    cache::{HeadCache, SCALE_GROUP, Stored},
+    lines::Store,
     simd::{LANES, Simd, kernel},
-    vector::{exp, load_part, store_part},
+    stored::{Head, SCALE_GROUP},
+    vector::{exp, store_part},
 };
 
 /// Queries at once.
@@ -27,137 +28,45 @@ pub(super) fn tile_width(count: usize) -> usize {
 
 kernel!(
     /// Results `[queries, Kv]`; `scores` is scratch for [`QUERIES`] times all slots.
-    pub(super) fn attend = attend_in(head: &HeadCache, queries: Queries<'_>, scores: &mut [f32], out: &mut [f32])
+    pub(super) fn attend = attend_in(head: Head<'_>, width: usize, queries: Queries<'_>, scores: &mut [f32], out: &mut [f32])
 );
 
 #[inline(always)]
-fn attend_in<S: Simd>(s: S, head: &HeadCache, queries: Queries<'_>, scores: &mut [f32], out: &mut [f32]) {
-    match &head.stored {
-        Stored::Float { keys, values } => {
-            let store = Floats {
-                keys,
-                values,
-                key_width: head.key_width,
-                value_width: head.value_width,
-            };
-            sized(s, store, queries, scores, out);
-        }
-        Stored::Int8 {
-            keys,
-            key_scales,
-            values,
-            value_scales,
-        } => {
-            let store = Bytes {
-                keys,
-                key_scales,
-                values,
-                value_scales,
-                key_width: head.key_width,
-                value_width: head.value_width,
-            };
-            sized(s, store, queries, scores, out);
-        }
+fn attend_in<S: Simd>(s: S, head: Head<'_>, width: usize, queries: Queries<'_>, scores: &mut [f32], out: &mut [f32]) {
+    match head {
+        Head::Float(store) => sized(s, store, width, queries, scores, out),
+        Head::Half(store) => sized(s, store, width, queries, scores, out),
+        Head::Int8(store) => sized(s, store, width, queries, scores, out),
     }
 }
 
-/// Stored keys and values as vectors.
-trait Store: Copy {
-    fn widths(self) -> (usize, usize);
-    /// Entry `d` of the keys of sixteen slots.
-    fn key<S: Simd>(self, s: S, block: usize, d: usize) -> S::F;
-    /// Up to sixteen entries of a slot's value, from entry `first` on.
-    fn value<S: Simd>(self, s: S, slot: usize, first: usize) -> S::F;
-}
-
-#[derive(Clone, Copy)]
-struct Floats<'a> {
-    keys: &'a [f32],
-    values: &'a [f32],
-    key_width: usize,
-    value_width: usize,
-}
-
-impl Store for Floats<'_> {
-    #[inline(always)]
-    fn widths(self) -> (usize, usize) {
-        (self.key_width, self.value_width)
-    }
-    #[inline(always)]
-    fn key<S: Simd>(self, s: S, block: usize, d: usize) -> S::F {
-        load_part(s, &self.keys[(block * self.key_width + d) * LANES..][..LANES])
-    }
-    #[inline(always)]
-    fn value<S: Simd>(self, s: S, slot: usize, first: usize) -> S::F {
-        let value = &self.values[slot * self.value_width..][..self.value_width];
-        load_part(s, &value[first..])
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Bytes<'a> {
-    keys: &'a [i8],
-    key_scales: &'a [f32],
-    values: &'a [i8],
-    value_scales: &'a [f32],
-    key_width: usize,
-    value_width: usize,
-}
-
-impl Store for Bytes<'_> {
-    #[inline(always)]
-    fn widths(self) -> (usize, usize) {
-        (self.key_width, self.value_width)
-    }
-    #[inline(always)]
-    fn key<S: Simd>(self, s: S, block: usize, d: usize) -> S::F {
-        let groups = self.key_width.div_ceil(SCALE_GROUP);
-        let scales = load_part(
-            s,
-            &self.key_scales[(block * groups + d / SCALE_GROUP) * LANES..][..LANES],
-        );
-        s.mul(
-            bytes(s, &self.keys[(block * self.key_width + d) * LANES..][..LANES]),
-            scales,
-        )
-    }
-    #[inline(always)]
-    fn value<S: Simd>(self, s: S, slot: usize, first: usize) -> S::F {
-        let groups = self.value_width.div_ceil(SCALE_GROUP);
-        let scale = self.value_scales[slot * groups + first / SCALE_GROUP];
-        let value = &self.values[slot * self.value_width..][..self.value_width];
-        s.mul(bytes(s, &value[first..]), s.splat(scale))
-    }
-}
-
-/// Up to sixteen signed bytes as numbers.
+/// `R` queries with `J` blocks, then `J` lines of the values, side by side: as many sums in flight as there are registers.
 #[inline(always)]
-fn bytes<S: Simd>(s: S, x: &[i8]) -> S::F {
-    match x.first_chunk::<LANES>() {
-        Some(x) => s.load_i8(x),
-        None => {
-            let mut whole = [0; LANES];
-            whole[..x.len()].copy_from_slice(x);
-            s.load_i8(&whole)
-        }
+fn sized<S: Simd>(
+    s: S,
+    store: impl Store,
+    value_width: usize,
+    queries: Queries<'_>,
+    scores: &mut [f32],
+    out: &mut [f32],
+) {
+    match (tile_width(queries.sights.len()), S::WIDEST > 4) {
+        (1, true) => tile::<S, 1, 8>(s, store, value_width, queries, scores, out),
+        (2, true) => tile::<S, 2, 4>(s, store, value_width, queries, scores, out),
+        (4, true) => tile::<S, 4, 2>(s, store, value_width, queries, scores, out),
+        (_, true) => tile::<S, 8, 2>(s, store, value_width, queries, scores, out),
+        (1, false) => tile::<S, 1, 4>(s, store, value_width, queries, scores, out),
+        (2, false) => tile::<S, 2, 2>(s, store, value_width, queries, scores, out),
+        (4, false) => tile::<S, 4, 1>(s, store, value_width, queries, scores, out),
+        (_, false) => tile::<S, 8, 1>(s, store, value_width, queries, scores, out),
     }
 }
 
-#[inline(always)]
-fn sized<S: Simd>(s: S, store: impl Store, queries: Queries<'_>, scores: &mut [f32], out: &mut [f32]) {
-    match tile_width(queries.sights.len()) {
-        1 => tile::<S, 1, 8>(s, store, queries, scores, out),
-        2 => tile::<S, 2, 4>(s, store, queries, scores, out),
-        4 => tile::<S, 4, 2>(s, store, queries, scores, out),
-        _ => tile::<S, 8, 1>(s, store, queries, scores, out),
-    }
-}
-
-/// `R` queries; `J` blocks, then `J` vectors of the values, side by side, to keep eight sums in flight.
 #[inline(always)]
 fn tile<S: Simd, const R: usize, const J: usize>(
     s: S,
     store: impl Store,
+    value_width: usize,
     queries: Queries<'_>,
     scores: &mut [f32],
     out: &mut [f32],
@@ -168,16 +77,18 @@ fn tile<S: Simd, const R: usize, const J: usize>(
         *sight = given;
     }
     let seen = |block: &usize| sights.iter().any(|sight| sight[*block] != 0);
-    let (Some(first), Some(last)) = ((0..last.len()).find(seen), (0..last.len()).rfind(seen)) else {
+    let (Some(first), Some(end)) = ((0..last.len()).find(seen), (0..last.len()).rfind(seen)) else {
         return;
     };
+    let q = queries.values.as_chunks::<R>().0;
     let mut tile = Tile {
         store,
-        q: queries.values.as_chunks::<R>().0,
+        q,
         sights,
-        scores,
+        scores: scores.as_chunks_mut().0,
         first,
-        end: last + 1,
+        end: end + 1,
+        scale: 1.0 / (q.len() as f32).sqrt(),
         peaks: [s.splat(f32::NEG_INFINITY); R],
     };
     let mut block = tile.first;
@@ -188,13 +99,12 @@ fn tile<S: Simd, const R: usize, const J: usize>(
         };
     }
     let totals = tile.weigh(s);
-    let (_, width) = tile.store.widths();
-    let mut entry = 0;
-    while entry < width {
-        let result = (&totals[..queries.sights.len()], &mut *out);
-        entry += match width - entry >= J * LANES {
-            true => tile.average::<J>(s, entry, result),
-            false => tile.average::<1>(s, entry, result),
+    let lines = value_width.div_ceil(LANES);
+    let mut line = 0;
+    while line < lines {
+        line += match lines - line >= J {
+            true => tile.average::<J>(s, line, &totals, (value_width, &mut *out)),
+            false => tile.average::<1>(s, line, &totals, (value_width, &mut *out)),
         };
     }
 }
@@ -203,10 +113,11 @@ struct Tile<'a, S: Simd, T, const R: usize> {
     store: T,
     q: &'a [[f32; R]],
     sights: [&'a [u16]; R],
-    /// `[blocks in sight of any, R, 16]`: scores, then weights.
-    scores: &'a mut [f32],
+    /// `[blocks from the first one in sight on, R]`: scores, then weights.
+    scores: &'a mut [[f32; LANES]],
     first: usize,
     end: usize,
+    scale: f32,
     peaks: [S::F; R],
 }
 
@@ -214,23 +125,39 @@ impl<S: Simd, T: Store, const R: usize> Tile<'_, S, T, R> {
     /// `⟨q, k⟩/√K` of `J` blocks, minus infinity out of sight.
     #[inline(always)]
     fn score<const J: usize>(&mut self, s: S, block: usize) -> usize {
-        let (width, _) = self.store.widths();
-        let scale = s.splat(1.0 / (width as f32).sqrt());
-        let mut sums = [[s.splat(0.0); R]; J];
-        for (d, q) in self.q[..width].iter().enumerate() {
-            for (j, sums) in sums.iter_mut().enumerate() {
-                let key = self.store.key(s, block + j, d);
-                for (sum, q) in sums.iter_mut().zip(q) {
-                    *sum = s.fma(key, s.splat(*q), *sum);
+        let scale = s.splat(self.scale);
+        let mut keys: [&[T::Line]; J] = [&[]; J];
+        for (j, keys) in keys.iter_mut().enumerate() {
+            *keys = &self.store.keys(block + j)[..self.q.len()];
+            // Few queries wait for their values longer than they compute.
+            if R <= 2 {
+                for value in self.store.values(block + j) {
+                    s.prefetch(value, 0);
                 }
             }
         }
-        let places = self.scores[(block - self.first) * R * LANES..]
-            .as_chunks_mut::<LANES>()
-            .0;
-        for (j, (sums, places)) in sums.iter().zip(places.chunks_exact_mut(R)).enumerate() {
-            for (r, (sum, place)) in sums.iter().zip(places).enumerate() {
-                let score = s.keep(s.mul(*sum, scale), self.sights[r][block + j], f32::NEG_INFINITY);
+        let mut totals = [[s.splat(0.0); R]; J];
+        if T::SCALED {
+            let mut d = 0;
+            while d < self.q.len() {
+                let end = (d + SCALE_GROUP).min(self.q.len());
+                let mut sums = [[s.splat(0.0); R]; J];
+                products::<S, T, R, J>(s, &self.q[d..end], keys.map(|keys| &keys[d..end]), &mut sums);
+                for (j, (totals, sums)) in totals.iter_mut().zip(&sums).enumerate() {
+                    let scales = s.load(self.store.key_scales(block + j, d));
+                    for (total, sum) in totals.iter_mut().zip(sums) {
+                        *total = s.fma(*sum, scales, *total);
+                    }
+                }
+                d = end;
+            }
+        } else {
+            products::<S, T, R, J>(s, self.q, keys, &mut totals);
+        }
+        let places = self.scores[(block - self.first) * R..].chunks_exact_mut(R);
+        for (j, (totals, places)) in totals.iter().zip(places).enumerate() {
+            for (r, (total, place)) in totals.iter().zip(places).enumerate() {
+                let score = s.keep(s.mul(*total, scale), self.sights[r][block + j], f32::NEG_INFINITY);
                 self.peaks[r] = s.max(self.peaks[r], score);
                 s.store(score, place);
             }
@@ -246,8 +173,7 @@ impl<S: Simd, T: Store, const R: usize> Tile<'_, S, T, R> {
         for peak in &mut peaks {
             *peak = s.splat(s.largest(*peak));
         }
-        let places = self.scores.as_chunks_mut::<LANES>().0.chunks_exact_mut(R);
-        for (block, places) in (self.first..self.end).zip(places) {
+        for (block, places) in (self.first..self.end).zip(self.scores.chunks_exact_mut(R)) {
             for (r, place) in places.iter_mut().enumerate() {
                 let weight = exp(s, s.sub(s.load(place), peaks[r]));
                 let weight = s.keep(weight, self.sights[r][block], 0.0);
@@ -262,27 +188,59 @@ impl<S: Simd, T: Store, const R: usize> Tile<'_, S, T, R> {
         sums
     }
 
-    /// `Σ weight·v / Σ weight` for `J` vectors of the values from entry `entry` on.
+    /// `Σ weight·v / Σ weight` for `J` lines of the values from line `line` on.
     #[inline(always)]
-    fn average<const J: usize>(&self, s: S, entry: usize, (totals, out): (&[f32], &mut [f32])) -> usize {
-        let (_, width) = self.store.widths();
+    fn average<const J: usize>(
+        &self,
+        s: S,
+        line: usize,
+        totals: &[f32; R],
+        (width, out): (usize, &mut [f32]),
+    ) -> usize {
+        let lines = width.div_ceil(LANES);
         let mut sums = [[s.splat(0.0); R]; J];
-        let blocks = self.scores.as_chunks::<LANES>().0.chunks_exact(R);
-        for (block, weights) in (self.first..self.end).zip(blocks) {
-            for lane in 0..LANES {
-                for (j, sums) in sums.iter_mut().enumerate() {
-                    let value = self.store.value(s, block * LANES + lane, entry + j * LANES);
+        for (block, weights) in (self.first..self.end).zip(self.scores.as_chunks::<R>().0) {
+            for (lane, values) in self.store.values(block).chunks_exact(lines).enumerate() {
+                let Some(values) = values[line..].first_chunk::<J>() else {
+                    continue;
+                };
+                for (j, (value, sums)) in values.iter().zip(&mut sums).enumerate() {
+                    let mut value = T::load(s, value);
+                    if T::SCALED {
+                        value = s.mul(value, s.splat(self.store.value_scale(block * LANES + lane, line + j)));
+                    }
                     for (sum, weights) in sums.iter_mut().zip(weights) {
-                        *sum = s.fma(value, s.splat(weights[lane]), *sum);
+                        *sum = s.fma(value, s.splat(weights[lane % LANES]), *sum);
                     }
                 }
             }
         }
+        // Queries that only fill up the tile have no place.
         for (r, (total, out)) in totals.iter().zip(out.chunks_exact_mut(width)).enumerate() {
-            for (sums, out) in sums.iter().zip(out[entry..].chunks_mut(LANES)) {
+            for (sums, out) in sums.iter().zip(out[line * LANES..].chunks_mut(LANES)) {
                 store_part(s, s.div(sums[r], s.splat(*total)), out);
             }
         }
-        J * LANES
+        J
     }
+}
+
+/// `sums + Σ_d q_d k_d` of `R` queries and `J` blocks.
+#[inline(always)]
+fn products<S: Simd, T: Store, const R: usize, const J: usize>(
+    s: S,
+    q: &[[f32; R]],
+    keys: [&[T::Line]; J],
+    sums: &mut [[S::F; R]; J],
+) {
+    let mut own = *sums;
+    for (d, q) in q.iter().enumerate() {
+        for (keys, sums) in keys.iter().zip(&mut own) {
+            let key = T::load(s, &keys[d]);
+            for (sum, q) in sums.iter_mut().zip(q) {
+                *sum = s.fma(key, s.splat(*q), *sum);
+            }
+        }
+    }
+    *sums = own;
 }

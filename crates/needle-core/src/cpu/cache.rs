@@ -3,74 +3,52 @@
 //! Position `p` lives in slot `p` while `p < sinks`, after that in slot `sinks + (p − sinks) mod ring`. The ring is somewhat
 //! larger than the window, so that a few positions can be stored before the first of them looks back: every query then
 //! finds the same keys in the same slots as in single steps, and its sums run in the same order.
-//!
-//! Slots go by sixteen. A block of keys is stored `[K, 16]`, sixteen slots side by side; values are stored `[slot, Kv]`.
 
-use super::simd::LANES;
-use crate::{config::Config, model::Window};
-
-/// Precision of the stored keys and values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CachePrecision {
-    /// As computed.
-    #[default]
-    Float,
-    /// Signed bytes with one scale for 32 values, as the reference's deployment stores them; a quarter of the memory.
-    Int8,
-}
-
-/// Values that share a scale.
-pub(super) const SCALE_GROUP: usize = 32;
+use super::{
+    simd::LANES,
+    stored::{CachePrecision, Stored},
+};
+use crate::{config::Config, error::Result, model::Window};
 
 /// Positions that can be stored at once after the ring has turned.
 const SPARE: usize = 15;
 
 /// One sequence's keys and values.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Cache {
-    /// `[layers][key heads]`
-    layers: Vec<Vec<HeadCache>>,
+    pub(super) stored: Stored,
     /// The position that each slot holds.
     held: Vec<Option<usize>>,
     window: Window,
     position: usize,
 }
 
-/// One key head of one layer.
-#[derive(Clone, Debug)]
-pub(super) struct HeadCache {
-    pub(super) stored: Stored,
-    pub(super) key_width: usize,
-    pub(super) value_width: usize,
-}
-
-/// Keys `[blocks, K, 16]` and values `[slots, Kv]`.
-#[derive(Clone, Debug)]
-pub(super) enum Stored {
-    Float {
-        keys: Vec<f32>,
-        values: Vec<f32>,
-    },
-    /// Scales: `[blocks, K/32, 16]` and `[slots, Kv/32]`.
-    Int8 {
-        keys: Vec<i8>,
-        key_scales: Vec<f32>,
-        values: Vec<i8>,
-        value_scales: Vec<f32>,
-    },
-}
-
 impl Cache {
-    pub(super) fn new(config: &Config, window: Window, precision: CachePrecision) -> Self {
+    /// # Errors
+    /// [`crate::Error::Unsupported`] when the system has no room for it.
+    pub(super) fn new(config: &Config, window: Window, precision: CachePrecision) -> Result<Self> {
         let slots = (window.capacity() + SPARE).next_multiple_of(LANES);
-        let head = || HeadCache::new(config.qk_head_dim, config.v_head_dim, slots, precision);
-        let layer = || (0..config.num_kv_heads).map(|_| head()).collect();
-        Self {
-            layers: (0..config.num_layers).map(|_| layer()).collect(),
+        Ok(Self {
+            stored: Stored::new(config, slots, precision)?,
             held: vec![None; slots],
             window,
             position: 0,
-        }
+        })
+    }
+
+    /// A copy that goes its own way.
+    ///
+    /// # Errors
+    /// As [`Cache::new`].
+    pub(super) fn fork(&self, config: &Config) -> Result<Self> {
+        let mut stored = Stored::new(config, self.held.len(), self.stored.precision())?;
+        let used = self.position.next_multiple_of(LANES).min(self.held.len());
+        stored.copy_from(&self.stored, used);
+        Ok(Self {
+            stored,
+            held: self.held.clone(),
+            ..*self
+        })
     }
 
     pub(super) fn position(&self) -> usize {
@@ -138,94 +116,7 @@ impl Cache {
         }
     }
 
-    pub(super) fn heads(&self, l: usize) -> &[HeadCache] {
-        &self.layers[l]
-    }
-
-    pub(super) fn heads_mut(&mut self, l: usize) -> &mut [HeadCache] {
-        &mut self.layers[l]
-    }
-
     fn ring(&self) -> usize {
         self.held.len() - self.window.sinks
-    }
-}
-
-impl HeadCache {
-    fn new(key_width: usize, value_width: usize, slots: usize, precision: CachePrecision) -> Self {
-        let stored = match precision {
-            CachePrecision::Float => Stored::Float {
-                keys: vec![0.0; slots * key_width],
-                values: vec![0.0; slots * value_width],
-            },
-            CachePrecision::Int8 => Stored::Int8 {
-                keys: vec![0; slots * key_width],
-                key_scales: vec![0.0; slots * key_width.div_ceil(SCALE_GROUP)],
-                values: vec![0; slots * value_width],
-                value_scales: vec![0.0; slots * value_width.div_ceil(SCALE_GROUP)],
-            },
-        };
-        Self {
-            stored,
-            key_width,
-            value_width,
-        }
-    }
-
-    /// Stores one position's key and value.
-    pub(super) fn write(&mut self, slot: usize, key: &[f32], value: &[f32]) {
-        let (block, lane) = (slot / LANES, slot % LANES);
-        let (key_width, value_width) = (self.key_width, self.value_width);
-        match &mut self.stored {
-            Stored::Float { keys, values } => {
-                let keys = &mut keys[block * LANES * key_width..][..LANES * key_width];
-                for (place, key) in keys.as_chunks_mut::<LANES>().0.iter_mut().zip(key) {
-                    place[lane] = *key;
-                }
-                values[slot * value_width..][..value_width].copy_from_slice(value);
-            }
-            Stored::Int8 {
-                keys,
-                key_scales,
-                values,
-                value_scales,
-            } => {
-                let keys = &mut keys[block * LANES * key_width..][..LANES * key_width];
-                let groups = key_width.div_ceil(SCALE_GROUP);
-                let scales = &mut key_scales[block * LANES * groups..][..LANES * groups];
-                let places = keys
-                    .chunks_mut(SCALE_GROUP * LANES)
-                    .zip(scales.as_chunks_mut::<LANES>().0);
-                for ((places, scale), key) in places.zip(key.chunks(SCALE_GROUP)) {
-                    scale[lane] = step(key);
-                    for (place, key) in places.as_chunks_mut::<LANES>().0.iter_mut().zip(key) {
-                        place[lane] = round(*key, scale[lane]);
-                    }
-                }
-                let groups = value_width.div_ceil(SCALE_GROUP);
-                let scales = &mut value_scales[slot * groups..][..groups];
-                let places = values[slot * value_width..][..value_width].chunks_mut(SCALE_GROUP);
-                for ((places, scale), value) in places.zip(scales).zip(value.chunks(SCALE_GROUP)) {
-                    *scale = step(value);
-                    places
-                        .iter_mut()
-                        .zip(value)
-                        .for_each(|(place, x)| *place = round(*x, *scale));
-                }
-            }
-        }
-    }
-}
-
-/// The distance between two bytes' values.
-fn step(x: &[f32]) -> f32 {
-    x.iter().fold(0.0f32, |most, x| most.max(x.abs())) / 127.0
-}
-
-fn round(x: f32, step: f32) -> i8 {
-    if step > 0.0 {
-        (x / step).round_ties_even() as i8
-    } else {
-        0
     }
 }

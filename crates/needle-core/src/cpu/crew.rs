@@ -1,7 +1,8 @@
-//! Threads that share one pass: they spin for the next piece of work while a pass runs and sleep between passes.
+//! Threads that share one pass: they look for the next piece of work while a pass runs and sleep between passes.
 //!
 //! A piece takes 10 to 100 µs; waking a thread through the system takes as long. So a helper that has finished looks for
-//! more for a while before it parks.
+//! more for a while before it parks. Work is claimed item by item: a helper that the system has taken off its core claims
+//! nothing, and the others do without it.
 
 use std::{
     sync::{
@@ -16,9 +17,6 @@ const PATIENCE: usize = 20_000;
 /// Looks after which a waiting thread offers its core to others.
 const POLITE: usize = 2_000;
 
-/// More than any number of helpers.
-const MEMBERS: usize = 1 << 10;
-
 /// A thread and its helpers. Of several passes at once, the first gets the helpers and the others run alone.
 #[derive(Debug)]
 pub(super) struct Crew {
@@ -29,20 +27,38 @@ pub(super) struct Crew {
 
 #[derive(Debug)]
 struct Shared {
-    /// Changes when there is a new piece: the helpers that take part in it, and above them a count of pieces. One word, so
-    /// that a helper never takes the members of one round for those of another.
+    /// Changes when a piece is given out and when it is taken back; odd while there is one.
     round: AtomicUsize,
-    /// Helpers that have not finished the present piece.
-    busy: AtomicUsize,
+    /// Helpers that may be looking at the piece.
+    active: AtomicUsize,
     /// The present piece.
     piece: AtomicPtr<Piece<'static>>,
-    /// Whether a piece has panicked.
-    failed: AtomicBool,
     ended: AtomicBool,
 }
 
-/// What every member calls with its number.
-struct Piece<'a>(&'a (dyn Fn(usize) + Sync));
+/// A piece of work: items to be claimed, and what to do with each.
+struct Piece<'a> {
+    work: &'a (dyn Fn(usize) + Sync),
+    items: usize,
+    /// Helpers that take part.
+    members: usize,
+    /// The next item that nobody has claimed.
+    next: AtomicUsize,
+    failed: AtomicBool,
+}
+
+impl Piece<'_> {
+    /// Claims items until there are none.
+    fn claim(&self) {
+        loop {
+            let item = self.next.fetch_add(1, Ordering::Relaxed);
+            if item >= self.items {
+                return;
+            }
+            (self.work)(item);
+        }
+    }
+}
 
 /// The helpers for the length of one pass.
 #[derive(Debug)]
@@ -53,12 +69,14 @@ pub(super) struct Hands<'a> {
 
 impl Crew {
     /// The calling thread and `count − 1` helpers.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
     pub(super) fn new(count: usize) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             round: AtomicUsize::new(0),
-            busy: AtomicUsize::new(0),
+            active: AtomicUsize::new(0),
             piece: AtomicPtr::new(std::ptr::null_mut()),
-            failed: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         });
         let mut crew = Self {
@@ -66,7 +84,7 @@ impl Crew {
             helpers: Vec::new(),
             taken: AtomicBool::new(false),
         };
-        for number in 1..count.min(MEMBERS) {
+        for number in 1..count {
             let shared = crew.shared.clone();
             let builder = thread::Builder::new().name(format!("needle-{number}"));
             crew.helpers.push(builder.spawn(move || help(&shared, number))?);
@@ -88,15 +106,32 @@ impl Crew {
             count: if free { count } else { 1 },
         }
     }
+
+    /// Calls `work` with every number below `items`, and returns when all calls have.
+    fn run(&self, members: usize, items: usize, work: &(dyn Fn(usize) + Sync)) {
+        let piece = Piece {
+            work,
+            items,
+            members: members - 1,
+            next: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+        };
+        let given = Given::out(&self.shared, &piece);
+        self.helpers[..members - 1]
+            .iter()
+            .for_each(|helper| helper.thread().unpark());
+        piece.claim();
+        drop(given);
+        assert!(!piece.failed.load(Ordering::Relaxed), "a helper thread panicked");
+    }
 }
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::Release);
-        self.shared.start_round(0);
+        self.shared.ended.store(true, Ordering::SeqCst);
         for helper in self.helpers.drain(..) {
             helper.thread().unpark();
-            // A helper's panic was passed on when it happened.
+            // A helper catches the panics of its work, so it has none of its own.
             let _ = helper.join();
         }
     }
@@ -121,7 +156,7 @@ impl Hands<'_> {
         self.count
     }
 
-    /// Calls `work` once for every item, each item on one member; member `i` of `n` takes items `i, i + n, …`.
+    /// Calls `work` once for every item, with its number.
     ///
     /// # Panics
     /// When `work` does.
@@ -130,13 +165,11 @@ impl Hands<'_> {
             items.iter_mut().enumerate().for_each(|(i, item)| work(i, item));
             return;
         };
-        let (start, len, count) = (Start(items.as_mut_ptr()), items.len(), self.count);
-        crew.run(count, &|member| {
+        let start = Start(items.as_mut_ptr());
+        crew.run(self.count.min(items.len()), items.len(), &|i| {
             let start = &start;
-            for i in (member..len).step_by(count) {
-                // SAFETY: `i` is within the items, and no other member has this `i`.
-                work(i, unsafe { &mut *start.0.add(i) });
-            }
+            // SAFETY: `i` is within the items, and every number is claimed once.
+            work(i, unsafe { &mut *start.0.add(i) });
         });
     }
 }
@@ -146,44 +179,24 @@ struct Start<T>(*mut T);
 // SAFETY: every item is reached by one thread only, and may be sent to it.
 unsafe impl<T: Send> Sync for Start<T> {}
 
-impl Crew {
-    /// Calls `work` with every number below `count`, number 0 on this thread, and returns when all have finished.
-    fn run(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
-        let shared = &*self.shared;
-        let piece = Piece(work);
-        shared.busy.store(count - 1, Ordering::Relaxed);
-        shared
-            .piece
-            .store((&raw const piece).cast_mut().cast(), Ordering::Relaxed);
-        shared.start_round(count - 1);
-        self.helpers[..count - 1]
-            .iter()
-            .for_each(|helper| helper.thread().unpark());
-        let finished = Finish(shared);
-        work(0);
-        drop(finished);
-        assert!(
-            !shared.failed.swap(false, Ordering::Relaxed),
-            "a helper thread panicked"
-        );
+/// A piece that helpers can see. It is taken back when this is dropped, also by a panic: they use what lies on a stack.
+struct Given<'a>(&'a Shared);
+
+impl<'a> Given<'a> {
+    fn out(shared: &'a Shared, piece: &Piece<'_>) -> Self {
+        let piece: *const Piece<'_> = piece;
+        shared.piece.store(piece.cast_mut().cast(), Ordering::Relaxed);
+        shared.round.fetch_add(1, Ordering::SeqCst);
+        Self(shared)
     }
 }
 
-impl Shared {
-    fn start_round(&self, members: usize) {
-        let count = self.round.load(Ordering::Relaxed) / MEMBERS;
-        self.round
-            .store(count.wrapping_add(1).wrapping_mul(MEMBERS) + members, Ordering::Release);
-    }
-}
-
-/// Waits for the helpers, also when this thread's own share panics: they use what lies on its stack.
-struct Finish<'a>(&'a Shared);
-
-impl Drop for Finish<'_> {
+impl Drop for Given<'_> {
     fn drop(&mut self) {
+        // From here on no helper begins to look at the piece; those that have begun are waited for.
+        self.0.round.fetch_add(1, Ordering::SeqCst);
         let mut looks = 0usize;
-        while self.0.busy.load(Ordering::Acquire) > 0 {
+        while self.0.active.load(Ordering::SeqCst) > 0 {
             pause(&mut looks);
         }
     }
@@ -200,31 +213,31 @@ fn pause(looks: &mut usize) {
 
 /// A helper's life.
 fn help(shared: &Shared, number: usize) {
-    let mut seen = 0;
-    loop {
-        let mut looks = 0usize;
-        let mut round = shared.round.load(Ordering::Acquire);
-        while round == seen {
+    let (mut done, mut looks) = (0, 0usize);
+    while !shared.ended.load(Ordering::SeqCst) {
+        let round = shared.round.load(Ordering::SeqCst);
+        if round.is_multiple_of(2) || round == done {
             if looks < PATIENCE {
                 pause(&mut looks);
             } else {
                 thread::park();
+                looks = 0;
             }
-            round = shared.round.load(Ordering::Acquire);
-        }
-        seen = round;
-        if shared.ended.load(Ordering::Acquire) {
-            return;
-        }
-        if number > round % MEMBERS {
             continue;
         }
-        // SAFETY: the address was stored before the round changed, and the thread that stored it waits for `busy` to fall
-        // to zero before the piece goes out of scope. A member is counted in `busy` until it has finished.
-        let piece = unsafe { &*shared.piece.load(Ordering::Relaxed) };
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (piece.0)(number))).is_err() {
-            shared.failed.store(true, Ordering::Relaxed);
+        shared.active.fetch_add(1, Ordering::SeqCst);
+        // Either the round is still the same, and its giver will see this helper among the active ones and wait; or it is
+        // not, and the piece is left alone.
+        if shared.round.load(Ordering::SeqCst) == round {
+            // SAFETY: the piece was stored before its round began and stays until no helper is active.
+            let piece = unsafe { &*shared.piece.load(Ordering::Relaxed) };
+            if number <= piece.members
+                && std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| piece.claim())).is_err()
+            {
+                piece.failed.store(true, Ordering::Relaxed);
+            }
         }
-        shared.busy.fetch_sub(1, Ordering::Release);
+        shared.active.fetch_sub(1, Ordering::SeqCst);
+        (done, looks) = (round, 0);
     }
 }

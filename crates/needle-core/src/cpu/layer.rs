@@ -11,14 +11,13 @@
 //! ```
 
 use super::{
-    crew::Hands,
     desk::{Desk, Shape, angles},
     engram::recall,
-    hadamard::rotate_groups,
+    hadamard::rotate,
     hyper::{Hyper, read_lanes, write_lanes},
     loader::Loader,
-    simd::Isa,
     stack::Stack,
+    tools::Tools,
     vector::{add_product, add_rms_norm, gate, norm_and_turn, rms_norm, scaled, scaled_silu, sigmoid_of},
 };
 use crate::{config::Config, error::Result};
@@ -80,12 +79,11 @@ impl Layer {
     }
 
     /// From the lanes to queries, keys, values and gates.
-    pub(super) fn enter(&self, isa: Isa, shape: &Shape, hands: &Hands<'_>, desk: &mut Desk) {
+    pub(super) fn enter(&self, tools: &Tools<'_>, shape: &Shape, desk: &mut Desk) {
+        let isa = tools.isa;
         let tokens = desk.tokens.len();
         let x = &desk.x[..tokens * shape.lanes * shape.d];
-        self.hyper
-            .phi
-            .apply(isa, hands, x, &mut desk.prepared, &mut desk.products);
+        self.hyper.phi.apply(tools, x, &mut desk.prepared, &mut desk.products);
         for t in 0..tokens {
             let x = shape.x(&desk.x, t);
             let products = &desk.products[t * self.hyper.phi.rows()..];
@@ -102,7 +100,7 @@ impl Layer {
             rms_norm(isa, b, &self.norm_in, shape.row_mut(&mut desk.h, t));
         }
         let h = &desk.h[..tokens * shape.d];
-        self.inputs.apply(isa, hands, h, &mut desk.prepared, &mut desk.inputs);
+        self.inputs.apply(tools, h, &mut desk.prepared, &mut desk.inputs);
         let rows = self.inputs.rows();
         for (t, inputs) in desk.inputs.chunks_exact_mut(rows).take(tokens).enumerate() {
             let (cos, sin) = angles(&desk.turns, t, shape.key_width);
@@ -115,7 +113,8 @@ impl Layer {
     }
 
     /// From what the heads attended to, written to `desk.h: [tokens, H·Kv]`, to the lanes.
-    pub(super) fn leave(&self, isa: Isa, shape: &Shape, hands: &Hands<'_>, desk: &mut Desk) {
+    pub(super) fn leave(&self, tools: &Tools<'_>, shape: &Shape, desk: &mut Desk) {
+        let isa = tools.isa;
         let tokens = desk.tokens.len();
         let width = self.output.cols();
         let first = self.inputs.first_row(GATE);
@@ -124,7 +123,7 @@ impl Layer {
             gate(isa, &inputs[first..][..width], o);
         }
         let o = &desk.h[..tokens * width];
-        self.output.apply(isa, hands, o, &mut desk.prepared, &mut desk.attended);
+        self.output.apply(tools, o, &mut desk.prepared, &mut desk.attended);
         for t in 0..tokens {
             let attended = &desk.attended[t * self.output.rows()..][..shape.d];
             let b = shape.row_mut(&mut desk.b, t);
@@ -134,9 +133,9 @@ impl Layer {
             rms_norm(isa, b, &self.pre_hada_norm, h);
             let z = &mut desk.z;
             scaled(isa, &self.d1, h, z);
-            rotate_groups(isa, z, shape.mlp);
+            rotate(isa, z);
             scaled_silu(isa, &self.d2, z);
-            rotate_groups(isa, z, shape.mlp);
+            rotate(isa, z);
             add_product(isa, &self.d3, z, b);
 
             let (_, decided) = desk.mix[t * shape.mix..][..shape.mix].split_at(shape.lanes);

@@ -2,28 +2,34 @@
 
 use std::cell::RefCell;
 
-use super::{Numerics, levels::Levels16};
+use super::{Numerics, arena::Arena, floats, levels::Levels16, matrix::lines_of};
 use crate::{
     error::{Error, Result},
     weights::{Weight, Weights},
 };
-
-use super::floats;
 
 pub(super) struct Loader<'a> {
     weights: &'a Weights,
     pub(super) numerics: Numerics,
     /// Codebooks met so far; all matrices of an archive share a few.
     codebooks: RefCell<Vec<(usize, [f32; 16], Levels16)>>,
+    pub(super) arena: RefCell<Arena>,
 }
 
 impl<'a> Loader<'a> {
-    pub(super) fn new(weights: &'a Weights, numerics: Numerics) -> Self {
-        Self {
+    /// # Errors
+    /// [`Error::Unsupported`] when the system has no memory for the matrices.
+    pub(super) fn new(weights: &'a Weights, numerics: Numerics) -> Result<Self> {
+        let matrices = weights.iter().filter(|(_, weight)| weight.shape().len() == 2);
+        let lines = matrices.map(|(_, weight)| lines_of(weight)).sum();
+        let arena =
+            Arena::new(lines).map_err(|error| Error::Unsupported(format!("memory for the weights: {error}")))?;
+        Ok(Self {
             weights,
             numerics,
             codebooks: RefCell::default(),
-        }
+            arena: arena.into(),
+        })
     }
 
     /// The values of `name`, row-major, of exactly this shape.
@@ -74,6 +80,11 @@ impl<'a> Loader<'a> {
     /// The shape of `name`, where the weights have it.
     pub(super) fn shape(&self, name: &str) -> Option<Vec<usize>> {
         Some(self.weights.find(name)?.shape())
+    }
+
+    /// The lines of all matrices.
+    pub(super) fn into_arena(self) -> Arena {
+        self.arena.into_inner()
     }
 
     /// A codebook in 16 bits.

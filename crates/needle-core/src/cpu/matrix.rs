@@ -12,6 +12,8 @@
 //!
 //! Widths of one and three bits become two and four; rows are filled up with zeros to a multiple of sixteen.
 
+use std::ops::Range;
+
 use half::f16;
 
 use super::{
@@ -22,7 +24,7 @@ use super::{
 };
 use crate::{
     quant::{CodeWidth, Packed},
-    weights::{Dense, Weight},
+    weights::Weight,
 };
 
 /// Blocks of a full panel.
@@ -87,13 +89,12 @@ impl Codes {
     }
 }
 
-/// `[rows, cols]`, interleaved.
+/// `[rows, cols]`, interleaved; its lines are in an [`Arena`](super::arena::Arena).
 #[derive(Debug)]
 pub(super) struct Matrix {
-    pub(super) rows: usize,
-    pub(super) cols: usize,
+    rows: usize,
     pub(super) values: Values,
-    lines: Vec<Line>,
+    lines: Range<usize>,
     /// Lines that one block takes.
     block_lines: usize,
 }
@@ -106,25 +107,20 @@ impl Matrix {
             Some(Weight::Packed(packed)) => Values::Packed(Codes::of(loader, packed)),
             _ => Values::Dense,
         };
-        let block_lines = match &values {
-            Values::Dense => cols,
-            Values::Packed(codes) => codes.groups * (1 + codes.words()),
-        };
-        let mut matrix = Self {
+        let block_lines = weights.first().map_or(0, |weight| block_lines(weight, cols));
+        let mut arena = loader.arena.borrow_mut();
+        let matrix = Self {
             rows,
-            cols,
             values,
-            lines: vec![Line([0; LANES]); rows.div_ceil(LANES) * block_lines],
+            lines: arena.take(rows.div_ceil(LANES) * block_lines),
             block_lines,
         };
-        let mut first = 0;
-        for weight in weights {
-            match weight {
-                Weight::Dense(dense) => matrix.place_dense(first, dense),
-                Weight::Packed(packed) => matrix.place_packed(first, packed),
-            }
-            first += rows_of(weight);
+        let lines = &mut arena.lines_mut()[matrix.lines.clone()];
+        match &matrix.values {
+            Values::Dense => matrix.place_dense(lines, weights, cols),
+            Values::Packed(codes) => matrix.place_packed(lines, weights, codes),
         }
+        weights.iter().for_each(|weight| weight.release());
         matrix
     }
 
@@ -137,62 +133,103 @@ impl Matrix {
         self.blocks().div_ceil(PANEL_BLOCKS)
     }
 
-    /// The lines of a panel, and its number of blocks.
-    pub(super) fn panel(&self, panel: usize) -> (&[Line], usize) {
+    /// The lines of a panel, of all the arena's `lines`, and its number of blocks.
+    pub(super) fn panel<'a>(&self, lines: &'a [Line], panel: usize) -> (&'a [Line], usize) {
         let first = panel * PANEL_BLOCKS;
         let blocks = (self.blocks() - first).min(PANEL_BLOCKS);
-        (
-            &self.lines[first * self.block_lines..][..blocks * self.block_lines],
-            blocks,
-        )
+        let lines = &lines[self.lines.clone()][first * self.block_lines..];
+        (&lines[..blocks * self.block_lines], blocks)
     }
 
     /// Bytes that the matrix takes in memory.
     pub(super) fn size_bytes(&self) -> usize {
-        size_of_val(&self.lines[..])
+        self.lines.len() * size_of::<Line>()
     }
 
-    /// The lines of a row's panel and its place in them.
-    fn place(&mut self, row: usize) -> (&mut [Line], Place) {
-        let place = Place::of(row, self.blocks());
-        let lines = &mut self.lines[place.first * self.block_lines..][..place.blocks * self.block_lines];
-        (lines, place)
-    }
-
-    fn place_dense(&mut self, first: usize, dense: &Dense) {
-        let values = floats::values(dense);
-        for (row, values) in values.chunks_exact(self.cols).enumerate() {
-            let (lines, place) = self.place(first + row);
-            for (lines, value) in lines.chunks_exact_mut(place.blocks).zip(values) {
-                lines[place.block].0[place.lane] = value.to_bits();
+    fn place_dense(&self, lines: &mut [Line], weights: &[&Weight], cols: usize) {
+        let mut row = 0;
+        for weight in weights {
+            let Weight::Dense(dense) = weight else { continue };
+            for values in floats::values(dense).chunks_exact(cols) {
+                let (block, lane) = (row / LANES, row % LANES);
+                let (panel, blocks, within) = self.panel_mut(lines, block);
+                for (lines, value) in panel.chunks_exact_mut(blocks).zip(values) {
+                    lines[within].0[lane] = value.to_bits();
+                }
+                row += 1;
             }
         }
     }
 
-    fn place_packed(&mut self, first: usize, packed: &Packed) {
-        let (groups, stored, bits) = (packed.groups(), packed.width().bits(), stored_bits(packed));
-        let words = packed.group() * bits.count() / 32;
-        let mut widened = vec![0u8; groups * words * 4];
-        let rows = packed.codes().chunks_exact(packed.row_bytes());
-        let norms = packed.norms().as_chunks::<2>().0.chunks_exact(groups);
-        for (row, (bytes, norms)) in rows.zip(norms).enumerate() {
-            let bytes = if bits.count() == stored {
-                bytes
-            } else {
-                widen(bytes, stored, bits, &mut widened);
-                &widened
-            };
-            let (lines, place) = self.place(first + row);
-            let of_group = lines.chunks_exact_mut(place.blocks * (1 + words));
-            for ((lines, norm), bytes) in of_group.zip(norms).zip(bytes.chunks_exact(words * 4)) {
-                let (norm_lines, code_lines) = lines.split_at_mut(place.blocks);
-                norm_lines[place.block].0[place.lane] = f16::from_le_bytes(*norm).to_f32().to_bits();
-                let words = bytes.as_chunks::<4>().0;
-                for (lines, word) in code_lines.chunks_exact_mut(place.blocks).zip(words) {
-                    lines[place.block].0[place.lane] = u32::from_le_bytes(*word);
+    fn place_packed(&self, lines: &mut [Line], weights: &[&Weight], codes: &Codes) {
+        let (groups, words) = (codes.groups, codes.words());
+        let rows = weights.iter().filter_map(|&weight| match weight {
+            Weight::Packed(packed) => Some((0..packed.rows()).map(move |row| (packed, row))),
+            Weight::Dense(_) => None,
+        });
+        let mut rows = rows.flatten().peekable();
+        // Sixteen rows' words, as they are or of wider codes; rows past the end are zero.
+        let row_words = groups * words;
+        let mut block_words = vec![0u32; LANES * row_words];
+        let mut norms = vec![[0u32; LANES]; groups];
+        let mut wide = vec![0u8; row_words * 4];
+        let mut block = 0;
+        while rows.peek().is_some() {
+            block_words.fill(0);
+            norms.iter_mut().for_each(|norms| norms.fill(0));
+            for (lane, place) in block_words.chunks_exact_mut(row_words).enumerate() {
+                let Some((packed, row)) = rows.next() else { break };
+                let mut bytes = &packed.codes()[row * packed.row_bytes()..][..packed.row_bytes()];
+                if codes.bits.count() != packed.width().bits() {
+                    widen(bytes, packed.width().bits(), codes.bits, &mut wide);
+                    bytes = &wide;
+                }
+                for (place, word) in place.iter_mut().zip(bytes.as_chunks().0) {
+                    *place = u32::from_le_bytes(*word);
+                }
+                let stored = &packed.norms().as_chunks::<2>().0[row * groups..][..groups];
+                for (norms, stored) in norms.iter_mut().zip(stored) {
+                    norms[lane] = f16::from_le_bytes(*stored).to_f32().to_bits();
                 }
             }
+            let mut lanes: [&[u32]; LANES] = [&[]; LANES];
+            for (lane, words) in lanes.iter_mut().zip(block_words.chunks_exact(row_words)) {
+                *lane = words;
+            }
+            let (panel, blocks, within) = self.panel_mut(lines, block);
+            let of_group = panel.chunks_exact_mut(blocks * (1 + words)).zip(&norms).enumerate();
+            for (group, (lines, norms)) in of_group {
+                lines[within].0 = *norms;
+                let lanes = lanes.map(|lane| &lane[group * words..][..words]);
+                for (word, lines) in lines[blocks..].chunks_exact_mut(blocks).enumerate().take(words) {
+                    for (place, lane) in lines[within].0.iter_mut().zip(&lanes) {
+                        *place = lane[word];
+                    }
+                }
+            }
+            block += 1;
         }
+    }
+
+    /// The lines of a block's panel, its number of blocks, and the block's place among them.
+    fn panel_mut<'a>(&self, lines: &'a mut [Line], block: usize) -> (&'a mut [Line], usize, usize) {
+        let first = block / PANEL_BLOCKS * PANEL_BLOCKS;
+        let blocks = (self.blocks() - first).min(PANEL_BLOCKS);
+        let panel = &mut lines[first * self.block_lines..][..blocks * self.block_lines];
+        (panel, blocks, block - first)
+    }
+}
+
+/// Lines that a matrix of these rows takes at most.
+pub(super) fn lines_of(weight: &Weight) -> usize {
+    let cols = weight.shape().get(1).copied().unwrap_or(1);
+    rows_of(weight).div_ceil(LANES) * block_lines(weight, cols)
+}
+
+fn block_lines(weight: &Weight, cols: usize) -> usize {
+    match weight {
+        Weight::Dense(_) => cols,
+        Weight::Packed(packed) => packed.groups() * (1 + packed.group() * stored_bits(packed).count() / 32),
     }
 }
 
@@ -209,30 +246,6 @@ pub(super) fn alike(a: &Weight, b: &Weight) -> bool {
 
 fn rows_of(weight: &Weight) -> usize {
     weight.shape().first().copied().unwrap_or(1)
-}
-
-/// Where a row lies.
-struct Place {
-    /// First block of its panel.
-    first: usize,
-    /// Blocks of its panel.
-    blocks: usize,
-    /// Its block in the panel.
-    block: usize,
-    lane: usize,
-}
-
-impl Place {
-    fn of(row: usize, blocks: usize) -> Self {
-        let block = row / LANES;
-        let first = block / PANEL_BLOCKS * PANEL_BLOCKS;
-        Self {
-            first,
-            blocks: (blocks - first).min(PANEL_BLOCKS),
-            block: block - first,
-            lane: row % LANES,
-        }
-    }
 }
 
 /// The smallest width whose codes fill whole words in each group.

@@ -1,13 +1,9 @@
 //! What one sequence remembers between passes.
 
-use super::{
-    cache::{Cache, CachePrecision},
-    heads::Pooling,
-    model::CpuModel,
-};
-use crate::{config::ENGRAM_TAPS, model::Window};
+use super::{cache::Cache, heads::Pooling, model::CpuModel, stored::CachePrecision};
+use crate::{config::ENGRAM_TAPS, error::Result, model::Window};
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Memory {
     pub(super) cache: Cache,
     pub(super) engram: EngramMemory,
@@ -26,12 +22,14 @@ pub(super) struct EngramMemory {
 }
 
 impl Memory {
-    pub(super) fn new(model: &CpuModel, window: Window, precision: CachePrecision) -> Self {
+    /// # Errors
+    /// [`crate::Error::Unsupported`] when the system has no room for it.
+    pub(super) fn new(model: &CpuModel, window: Window, precision: CachePrecision) -> Result<Self> {
         let config = model.config();
         let reach = (ENGRAM_TAPS - 1) * config.engram_dilation();
         let values = vec![0.0; reach * config.d_model];
-        Self {
-            cache: Cache::new(config, window, precision),
+        Ok(Self {
+            cache: Cache::new(config, window, precision)?,
             engram: EngramMemory {
                 tokens: vec![0; model.hash.reach().max(1)],
                 values: vec![values; model.sites.len()],
@@ -39,7 +37,19 @@ impl Memory {
                 d: config.d_model,
             },
             pooling: None,
-        }
+        })
+    }
+
+    /// A copy that goes its own way.
+    ///
+    /// # Errors
+    /// As [`Memory::new`].
+    pub(super) fn fork(&self, model: &CpuModel) -> Result<Self> {
+        Ok(Self {
+            cache: self.cache.fork(model.config())?,
+            engram: self.engram.clone(),
+            pooling: self.pooling.clone(),
+        })
     }
 }
 

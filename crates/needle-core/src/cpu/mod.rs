@@ -8,6 +8,7 @@
 //!   of threads: every sum runs in one fixed order.
 //! - Kernels are chosen at run time (`simd`).
 
+mod arena;
 mod attention;
 mod cache;
 mod columns;
@@ -20,10 +21,12 @@ mod heads;
 mod hyper;
 mod layer;
 mod levels;
+mod lines;
 mod loader;
 mod matrix;
 mod memory;
 mod model;
+mod pages;
 mod pass;
 mod prepared;
 mod product;
@@ -31,13 +34,16 @@ mod rows;
 mod simd;
 mod stack;
 mod state;
+mod stored;
+mod tools;
+mod tuner;
 mod vector;
 
-pub use cache::CachePrecision;
 pub use heads::ProbeHead;
 pub use model::CpuModel;
 pub use simd::Isa;
 pub use state::{CpuMark, CpuState, decode_batch};
+pub use stored::CachePrecision;
 
 /// How products of packed weights are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,20 +55,17 @@ pub enum Numerics {
     Fast,
 }
 
-/// How many threads share a pass. One unless chosen: the members of a pass wait for each other some hundred times a token, so
-/// more of them help where cores are free, and cost where another program holds one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How many threads share a pass. The members of a pass wait for each other some hundred times a token, so more of them help
+/// where cores are free, and cost where another program holds one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Threads {
+    /// As many as prove fastest while passes run, at most one a core.
+    #[default]
+    Measured,
     /// One a core.
     EveryCore,
     /// This many, at least one.
     Exactly(usize),
-}
-
-impl Default for Threads {
-    fn default() -> Self {
-        Self::Exactly(1)
-    }
 }
 
 /// How a model computes.

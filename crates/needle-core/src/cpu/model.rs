@@ -2,7 +2,8 @@
 
 use super::{
     CpuOptions, Threads,
-    crew::Crew,
+    arena::Arena,
+    crew::{Crew, Hands},
     desk::Shape,
     engram::{Hash, Site},
     heads::{Head, ProbeHead},
@@ -11,6 +12,8 @@ use super::{
     rows::Rows,
     simd::Isa,
     stack::Stack,
+    tools::Tools,
+    tuner::Tuner,
 };
 use crate::{
     config::Config,
@@ -39,6 +42,9 @@ pub struct CpuModel {
     /// `θ^(−2i/K)`
     pub(super) frequencies: Vec<f32>,
     pub(super) crew: Crew,
+    arena: Arena,
+    /// Threads of passes over one position, and over more.
+    tuners: [Tuner; 2],
 }
 
 impl CpuModel {
@@ -61,34 +67,46 @@ impl CpuModel {
         let threads = match options.threads {
             Threads::Exactly(0) => return Err(Error::Unsupported("threads: expected at least 1, found 0".into())),
             Threads::Exactly(count) => count,
-            Threads::EveryCore => std::thread::available_parallelism().map_or(1, usize::from),
+            Threads::EveryCore | Threads::Measured => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let crew = Crew::new(threads).map_err(|error| Error::Unsupported(format!("{threads} threads: {error}")))?;
-        let loader = &Loader::new(weights, options.numerics);
+        let owned = Loader::new(weights, options.numerics)?;
+        let loader = &owned;
         let (d, vocabulary) = (config.d_model, config.vocab_size);
         let sites = 0..config.engram.layers.len();
         let k = config.qk_head_dim;
         let frequency = |i: usize| 1.0 / (config.rope_theta as f32).powf(2.0 * i as f32 / k as f32);
-        Ok(Self {
+        // In the order in which a pass reads the matrices.
+        let sites = sites
+            .map(|s| Site::load(loader, &format!("engrams.{s}"), config))
+            .collect::<Result<_>>()?;
+        let layers = (0..config.num_layers)
+            .map(|l| Layer::load(loader, config, l))
+            .collect::<Result<_>>()?;
+        let model = Self {
             config: config.clone(),
             isa: options.isa,
             shape: Shape::new(config),
             table: Rows::load(loader, "embedding", vocabulary, d)?,
-            layers: (0..config.num_layers)
-                .map(|l| Layer::load(loader, config, l))
-                .collect::<Result<_>>()?,
+            layers,
             hash: Hash::new(config),
-            sites: sites
-                .map(|s| Site::load(loader, &format!("engrams.{s}"), config))
-                .collect::<Result<_>>()?,
+            sites,
             final_norm: loader.gains("final_norm", d)?,
             output: Stack::load(loader, &[("embedding".into(), vocabulary)], d)?,
             contrastive: Head::load(loader, "heads.contrastive", d)?,
             confidence: Head::load(loader, "heads.confidence", d)?,
             frequencies: (0..k / 2).map(frequency).collect(),
+            tuners: std::array::from_fn(|_| match options.threads {
+                Threads::Measured => Tuner::measuring(threads),
+                _ => Tuner::fixed(threads),
+            }),
             crew,
             options,
-        })
+            arena: owned.into_arena(),
+        };
+        // Every matrix has its copy; of the tables a few rows will be wanted again.
+        weights.iter().for_each(|(_, weight)| weight.release());
+        Ok(model)
     }
 
     /// The geometry.
@@ -109,6 +127,20 @@ impl CpuModel {
     /// Bytes of the matrices in memory, without the tables that stay in their file.
     pub fn size_bytes(&self) -> usize {
         self.stacks().map(Stack::size_bytes).sum()
+    }
+
+    /// Chooses the threads of passes over `positions` positions.
+    pub(super) fn tuner(&self, positions: usize) -> &Tuner {
+        &self.tuners[usize::from(positions > 1)]
+    }
+
+    /// What a pass of these hands works with.
+    pub(super) fn tools<'a>(&'a self, hands: &'a Hands<'a>) -> Tools<'a> {
+        Tools {
+            isa: self.isa,
+            lines: self.arena.lines(),
+            hands,
+        }
     }
 
     pub(super) fn head(&self, head: ProbeHead) -> Option<&Head> {

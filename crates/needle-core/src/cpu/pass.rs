@@ -14,6 +14,7 @@ use super::{
     memory::Memory,
     model::CpuModel,
     simd::{Isa, LANES},
+    tools::Tools,
     vector::rms_norm,
 };
 
@@ -21,6 +22,9 @@ use super::{
 pub(super) const DESK_TOKENS: usize = 48;
 /// Positions of a desk from which several desks pay.
 const DESK_WORTH: usize = 8;
+
+/// Is shown every cell of a pass: the token's place in it, the depth from 0 to `L`, and the mean of the lanes.
+pub(super) type Observer<'a> = Option<&'a mut dyn FnMut(usize, usize, &[f32])>;
 
 /// Consecutive new positions of one sequence.
 #[derive(Clone, Copy, Debug)]
@@ -105,17 +109,18 @@ impl Work {
     pub(super) fn run<M: BorrowMut<Memory> + Sync>(
         &mut self,
         model: &CpuModel,
-        hands: &Hands<'_>,
+        tools: &Tools<'_>,
         memories: &mut [M],
         tokens: &[u32],
         counts: impl Iterator<Item = usize>,
+        observe: &mut Observer<'_>,
     ) {
-        self.place(model, hands, memories, tokens.len(), counts);
-        self.begin(model, hands, memories, tokens);
-        self.pool(model, memories, tokens.len());
+        self.place(model, tools, memories, tokens.len(), counts);
+        self.begin(model, tools, memories, tokens);
+        self.observe(model, memories, 0, observe);
         for (l, layer) in model.layers.iter().enumerate() {
-            self.layer(model, hands, memories, (l, layer));
-            self.pool(model, memories, tokens.len());
+            self.layer(model, tools, memories, (l, layer));
+            self.observe(model, memories, l + 1, observe);
         }
         self.remember(model, memories, tokens);
     }
@@ -124,12 +129,12 @@ impl Work {
     fn place<M: BorrowMut<Memory>>(
         &mut self,
         model: &CpuModel,
-        hands: &Hands<'_>,
+        tools: &Tools<'_>,
         memories: &mut [M],
         count: usize,
         counts: impl Iterator<Item = usize>,
     ) {
-        let members = hands.count();
+        let members = tools.hands.count();
         let desks = if count >= members * DESK_WORTH { members } else { 1 };
         self.each = count.div_ceil(desks);
         for (i, desk) in self.desks.iter_mut().enumerate() {
@@ -157,7 +162,7 @@ impl Work {
     fn begin<M: BorrowMut<Memory> + Sync>(
         &mut self,
         model: &CpuModel,
-        hands: &Hands<'_>,
+        tools: &Tools<'_>,
         memories: &[M],
         tokens: &[u32],
     ) {
@@ -167,7 +172,7 @@ impl Work {
             (span, token - span.first)
         };
         let desks = &mut self.desks[..tokens.len().div_ceil(each)];
-        on_desks(hands, desks, |hands, _, desk| {
+        on_desks(tools, desks, |tools, desk| {
             for token in desk.tokens.clone() {
                 let (span, at) = place(token);
                 desk.embed(model, token - desk.tokens.start, tokens[token], span.position + at);
@@ -185,8 +190,7 @@ impl Work {
                     site.fetch(&model.hash, back, e, &mut desk.scratch);
                 }
                 let e = &desk.h[..desk.tokens.len() * model.shape.d];
-                site.projections
-                    .apply(model.isa, hands, e, &mut desk.prepared, &mut desk.raw[s]);
+                site.projections.apply(tools, e, &mut desk.prepared, &mut desk.raw[s]);
             }
         });
         if model.sites.is_empty() {
@@ -196,7 +200,7 @@ impl Work {
             std::mem::swap(&mut desk.raw, raw);
         }
         let raw = &self.raw;
-        on_desks(hands, desks, |_, _, desk| {
+        on_desks(tools, desks, |_, desk| {
             for (s, site) in model.sites.iter().enumerate() {
                 let rows = site.projections.rows();
                 let row = |token: usize, weight: usize| {
@@ -229,23 +233,23 @@ impl Work {
     fn layer<M: BorrowMut<Memory> + Sync>(
         &mut self,
         model: &CpuModel,
-        hands: &Hands<'_>,
+        tools: &Tools<'_>,
         memories: &mut [M],
         (l, layer): (usize, &Layer),
     ) {
         let (isa, shape) = (model.isa, &model.shape);
         let desks = &mut self.desks[..self.span_of.len().div_ceil(self.each)];
-        on_desks(hands, desks, |hands, _, desk| layer.enter(isa, shape, hands, desk));
+        on_desks(tools, desks, |tools, desk| layer.enter(tools, shape, desk));
 
         for (span, memory) in self.spans.iter().zip(memories.iter_mut()) {
             let cache = &mut memory.borrow_mut().cache;
             for t in 0..span.count {
                 let slot = cache.slot(span.position + t);
                 let inputs = inputs_of(desks, self.each, layer, span.first + t);
-                for (g, head) in cache.heads_mut(l).iter_mut().enumerate() {
+                for g in 0..shape.kv_heads {
                     let key = &inputs[layer.inputs.first_row(K) + g * shape.key_width..][..shape.key_width];
                     let value = &inputs[layer.inputs.first_row(V) + g * shape.value_width..][..shape.value_width];
-                    head.write(slot, key, value);
+                    cache.stored.write(isa, (l, g), slot, key, value);
                 }
             }
         }
@@ -260,7 +264,7 @@ impl Work {
             blocks: self.blocks,
         };
         let (spans, memories) = (&self.spans, &*memories);
-        hands.each(&mut self.benches, |g, bench| {
+        tools.hands.each(&mut self.benches, |g, bench| {
             for (span, memory) in spans.iter().zip(memories) {
                 let memory: &Memory = memory.borrow();
                 attention.attend(span, &memory.cache, (l, g), bench);
@@ -268,7 +272,7 @@ impl Work {
         });
 
         let benches = &self.benches;
-        on_desks(hands, desks, |hands, _, desk| {
+        on_desks(tools, desks, |tools, desk| {
             let width = shape.group() * shape.value_width;
             for token in desk.tokens.clone() {
                 let o = &mut desk.h[(token - desk.tokens.start) * shape.kv_heads * width..];
@@ -276,20 +280,33 @@ impl Work {
                     o.copy_from_slice(&bench.out[token * width..][..width]);
                 }
             }
-            layer.leave(isa, shape, hands, desk);
+            layer.leave(tools, shape, desk);
         });
     }
 
-    /// Adds the lanes' means to what each sequence pools.
-    fn pool<M: BorrowMut<Memory>>(&mut self, model: &CpuModel, memories: &mut [M], tokens: usize) {
-        for token in 0..tokens {
-            let Some(pooling) = &mut memories[self.span_of[token]].borrow_mut().pooling else {
+    /// Shows the cells of depth `depth` to whoever asked for them, and adds them to what each sequence pools.
+    fn observe<M: BorrowMut<Memory>>(
+        &mut self,
+        model: &CpuModel,
+        memories: &mut [M],
+        depth: usize,
+        observe: &mut Observer<'_>,
+    ) {
+        for (token, &sequence) in self.span_of.iter().enumerate() {
+            let pooling = &mut memories[sequence].borrow_mut().pooling;
+            if pooling.is_none() && observe.is_none() {
                 continue;
-            };
-            let Some(head) = model.head(pooling.head) else { continue };
+            }
             let x = model.shape.x(&self.desks[token / self.each].x, token % self.each);
             mean_lanes(model.isa, x, &mut self.cell);
-            head.pool(model.isa, &self.cell, pooling);
+            if let Some(observe) = observe {
+                observe(token, depth, &self.cell);
+            }
+            if let Some(pooling) = pooling
+                && let Some(head) = model.head(pooling.head)
+            {
+                head.pool(model.isa, &self.cell, pooling);
+            }
         }
     }
 
@@ -316,7 +333,7 @@ impl Work {
     pub(super) fn logits(
         &mut self,
         model: &CpuModel,
-        hands: &Hands<'_>,
+        tools: &Tools<'_>,
         tokens: impl Iterator<Item = usize>,
         mut take: impl FnMut(usize, &[f32]),
     ) {
@@ -333,7 +350,7 @@ impl Work {
             }
             let Some(desk) = self.desks.first_mut() else { return };
             let x = &self.rows[..count * shape.d];
-            model.output.apply(isa, hands, x, &mut desk.prepared, &mut self.logits);
+            model.output.apply(tools, x, &mut desk.prepared, &mut self.logits);
             for (i, logits) in self.logits.chunks_exact(rows).take(count).enumerate() {
                 take(first + i, &logits[..model.config().vocab_size]);
             }
@@ -342,10 +359,16 @@ impl Work {
 }
 
 /// Does one desk's work with all hands, or every desk's with one thread each.
-fn on_desks(hands: &Hands<'_>, desks: &mut [Desk], work: impl Fn(&Hands<'_>, usize, &mut Desk) + Sync) {
+fn on_desks(tools: &Tools<'_>, desks: &mut [Desk], work: impl Fn(&Tools<'_>, &mut Desk) + Sync) {
     match desks {
-        [desk] => work(hands, 0, desk),
-        desks => hands.each(desks, |i, desk| work(&Hands::alone(), i, desk)),
+        [desk] => work(tools, desk),
+        desks => tools.hands.each(desks, |_, desk| {
+            let alone = Tools {
+                hands: &Hands::alone(),
+                ..*tools
+            };
+            work(&alone, desk);
+        }),
     }
 }
 
@@ -398,7 +421,14 @@ impl Attention<'_> {
                 };
                 let from = ((span.first + first) * group + first_head) * value_width;
                 let out = &mut bench.out[from..][..tokens * heads * value_width];
-                attend(self.isa, &cache.heads(l)[g], queries, &mut bench.scores, out);
+                attend(
+                    self.isa,
+                    cache.stored.head(l, g),
+                    value_width,
+                    queries,
+                    &mut bench.scores,
+                    out,
+                );
             }
         }
     }

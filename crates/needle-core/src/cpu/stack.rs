@@ -5,12 +5,12 @@ use std::ops::Range;
 use super::{
     Numerics,
     columns::Columns,
-    crew::Hands,
     loader::Loader,
     matrix::{Matrix, PANEL_ROWS, Values, alike},
     prepared::{Form, Prepared},
-    product::product,
-    simd::{Isa, LANES},
+    product::{Job, product},
+    simd::LANES,
+    tools::Tools,
 };
 use crate::error::Result;
 
@@ -34,8 +34,10 @@ struct Part {
     first_panel: usize,
 }
 
-/// Threads that share one product at most.
-const MOST_MEMBERS: usize = 32;
+/// Shares that one product is cut into at most.
+const MOST_SHARES: usize = 64;
+/// Shares for every thread: one that comes late takes fewer.
+const SHARES_EACH: usize = 2;
 
 impl Stack {
     /// The matrices of these names and numbers of rows.
@@ -99,15 +101,12 @@ impl Stack {
 
     /// Columns of prepared activations, whole groups.
     pub(super) fn prepared_width(&self) -> usize {
-        let width = |part: &Part| match part.form {
-            Form::Plain => self.cols,
-            Form::Rotated(group) | Form::Sixteen(group, _) => self.cols.next_multiple_of(group),
-        };
+        let width = |part: &Part| self.cols.next_multiple_of(part.form.group());
         self.parts.iter().map(width).max().unwrap_or(0)
     }
 
     /// `out: [tokens, rows]` = `x: [tokens, cols]` · Wᵀ. `prepared` is scratch.
-    pub(super) fn apply(&self, isa: Isa, hands: &Hands<'_>, x: &[f32], prepared: &mut Prepared, out: &mut [f32]) {
+    pub(super) fn apply(&self, tools: &Tools<'_>, x: &[f32], prepared: &mut Prepared, out: &mut [f32]) {
         let tokens = x.len() / self.cols;
         prepared.clear();
         let mut out = Columns::new(&mut out[..tokens * self.rows], tokens);
@@ -115,10 +114,10 @@ impl Stack {
         let mut rest = &self.parts[..];
         while let Some(form) = rest.first().map(|part| part.form) {
             let (alike, others) = rest.split_at(rest.iter().take_while(|part| part.form == form).count());
-            prepared.bring(isa, form, x, tokens);
+            prepared.bring(tools.isa, form, x, tokens);
             let end = others.first().map_or(self.rows, |part| part.first_row);
             let out = out.take_before(end);
-            run(isa, hands, alike, (form, prepared), out);
+            run(tools, alike, (form, prepared), out);
             rest = others;
         }
     }
@@ -130,36 +129,46 @@ impl Stack {
     }
 }
 
-/// A member's share of a product.
+/// A share of a product.
 struct Share<'a> {
     panels: Range<usize>,
     out: Columns<'a>,
 }
 
-fn run(isa: Isa, hands: &Hands<'_>, parts: &[Part], x: (Form, &Prepared), mut out: Columns<'_>) {
+fn run(tools: &Tools<'_>, parts: &[Part], (form, prepared): (Form, &Prepared), mut out: Columns<'_>) {
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
         return;
     };
     let panels = first.first_panel..last.first_panel + last.matrix.panels();
-    let members = hands.count().min(panels.len()).min(MOST_MEMBERS);
-    let mut shares: [Option<Share<'_>>; MOST_MEMBERS] = std::array::from_fn(|_| None);
+    let shared = match tools.hands.count() {
+        1 => 1,
+        count => (count * SHARES_EACH).min(panels.len()).min(MOST_SHARES),
+    };
+    let mut shares: [Option<Share<'_>>; MOST_SHARES] = std::array::from_fn(|_| None);
     let mut start = panels.start;
-    for (member, share) in shares.iter_mut().enumerate().take(members) {
-        let end = panels.start + panels.len() * (member + 1) / members;
+    for (i, share) in shares.iter_mut().enumerate().take(shared) {
+        let end = panels.start + panels.len() * (i + 1) / shared;
         *share = Some(Share {
             panels: start..end,
             out: out.take_before(row_of(parts, end)),
         });
         start = end;
     }
-    hands.each(&mut shares[..members], |_, share| {
+    tools.hands.each(&mut shares[..shared], |_, share| {
         let Some(Share { panels, out }) = share else { return };
         for part in parts {
             let own = part.first_panel..part.first_panel + part.matrix.panels();
             let (from, to) = (panels.start.max(own.start), panels.end.min(own.end));
             if from < to {
-                let range = from - part.first_panel..to - part.first_panel;
-                product(isa, &part.matrix, range, x, (out, part.first_row));
+                let job = Job {
+                    matrix: &part.matrix,
+                    lines: tools.lines,
+                    panels: from - part.first_panel..to - part.first_panel,
+                    prepared,
+                    out,
+                    first_row: part.first_row,
+                };
+                product(tools.isa, form, job);
             }
         }
     });

@@ -3,14 +3,17 @@
 use std::{
     borrow::{Borrow, BorrowMut},
     sync::Arc,
+    time::Instant,
 };
 
 use super::{
-    cache::CachePrecision,
+    Numerics,
     heads::{Pooling, ProbeHead},
     memory::{EngramMemory, Memory},
     model::CpuModel,
     pass::{DESK_TOKENS, Work},
+    stored::CachePrecision,
+    tools::Tools,
 };
 use crate::{
     error::{Error, Result},
@@ -49,7 +52,11 @@ impl CpuState {
     /// # Errors
     /// [`Error::Unsupported`] for a window of nothing.
     pub fn new(model: &Arc<CpuModel>, window: Window) -> Result<Self> {
-        Self::with_precision(model, window, CachePrecision::Float)
+        let precision = match model.options().numerics {
+            Numerics::Exact => CachePrecision::Float,
+            Numerics::Fast => CachePrecision::Half,
+        };
+        Self::with_precision(model, window, precision)
     }
 
     /// The same with keys and values stored in another precision.
@@ -60,7 +67,7 @@ impl CpuState {
         if window.size == 0 {
             return Err(Error::Unsupported("a window keeps at least one position".into()));
         }
-        let memory = Memory::new(model, window, precision);
+        let memory = Memory::new(model, window, precision)?;
         Ok(Self {
             work: Work::new(model, memory.cache.blocks()),
             memory,
@@ -95,17 +102,8 @@ impl CpuState {
     /// [`Error::Unsupported`] for no tokens or an id outside the vocabulary; nothing is taken then.
     pub fn extend(&mut self, tokens: &[u32]) -> Result<&[f32]> {
         expect_tokens(&self.model, tokens)?;
-        let logits = &mut self.logits;
-        take(
-            &self.model,
-            &mut self.memory,
-            &mut self.work,
-            tokens,
-            Wanted::Last,
-            |_, row| {
-                logits.copy_from_slice(row);
-            },
-        );
+        let wanted = Wanted::Last(&mut self.logits);
+        take(&self.model, &mut self.memory, &mut self.work, tokens, wanted);
         Ok(&self.logits)
     }
 
@@ -113,9 +111,32 @@ impl CpuState {
     ///
     /// # Errors
     /// As [`CpuState::extend`].
-    pub fn extend_all(&mut self, tokens: &[u32], each: impl FnMut(usize, &[f32])) -> Result<()> {
+    pub fn extend_all(&mut self, tokens: &[u32], mut each: impl FnMut(usize, &[f32])) -> Result<()> {
         expect_tokens(&self.model, tokens)?;
-        take(&self.model, &mut self.memory, &mut self.work, tokens, Wanted::All, each);
+        take(
+            &self.model,
+            &mut self.memory,
+            &mut self.work,
+            tokens,
+            Wanted::All(&mut each),
+        );
+        Ok(())
+    }
+
+    /// Takes tokens and hands out their hidden cells `[D]`, with the token's place in `tokens` and the depth: 0 for the scaled
+    /// embedding, `l + 1` for the mean of the lanes after layer `l`.
+    ///
+    /// # Errors
+    /// As [`CpuState::extend`].
+    pub fn extend_cells(&mut self, tokens: &[u32], mut each: impl FnMut(usize, usize, &[f32])) -> Result<()> {
+        expect_tokens(&self.model, tokens)?;
+        take(
+            &self.model,
+            &mut self.memory,
+            &mut self.work,
+            tokens,
+            Wanted::Cells(&mut each),
+        );
         Ok(())
     }
 
@@ -125,14 +146,7 @@ impl CpuState {
     /// As [`CpuState::extend`].
     pub fn absorb(&mut self, tokens: &[u32]) -> Result<()> {
         expect_tokens(&self.model, tokens)?;
-        take(
-            &self.model,
-            &mut self.memory,
-            &mut self.work,
-            tokens,
-            Wanted::None,
-            |_, _| {},
-        );
+        take(&self.model, &mut self.memory, &mut self.work, tokens, Wanted::Nothing);
         Ok(())
     }
 
@@ -182,13 +196,16 @@ impl CpuState {
     }
 
     /// A copy that goes its own way.
-    pub fn fork(&self) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] when the system has no room for it.
+    pub fn fork(&self) -> Result<Self> {
+        Ok(Self {
             model: self.model.clone(),
-            memory: self.memory.clone(),
+            memory: self.memory.fork(&self.model)?,
             work: Work::new(&self.model, self.memory.cache.blocks()),
             logits: self.logits.clone(),
-        }
+        })
     }
 }
 
@@ -211,59 +228,75 @@ pub fn decode_batch(states: &mut [&mut CpuState], tokens: &[u32]) -> Result<()> 
         return Err(Error::Unsupported("the states of a batch must share one model".into()));
     }
     expect_tokens(&model, tokens)?;
-    let hands = model.crew.hands(model.crew.size());
-    let most = hands.count() * DESK_TOKENS;
     let blocks = states
         .iter()
         .map(|state| state.memory.cache.blocks())
         .max()
         .unwrap_or(0);
-    for (states, tokens) in states.chunks_mut(most).zip(tokens.chunks(most)) {
-        // The first state's buffers serve all; it gets them back below.
-        let mut work = std::mem::take(&mut states[0].work);
-        work.widen(blocks);
-        work.run(&model, &hands, states, tokens, tokens.iter().map(|_| 1));
-        work.logits(&model, &hands, 0..tokens.len(), |i, row| {
-            states[i].logits.copy_from_slice(row)
-        });
-        states[0].work = work;
-    }
+    timed(&model, tokens.len(), |tools| {
+        let most = tools.hands.count() * DESK_TOKENS;
+        for (states, tokens) in states.chunks_mut(most).zip(tokens.chunks(most)) {
+            // The first state's buffers serve all; it gets them back below.
+            let mut work = std::mem::take(&mut states[0].work);
+            work.widen(blocks);
+            work.run(&model, tools, states, tokens, tokens.iter().map(|_| 1), &mut None);
+            work.logits(&model, tools, 0..tokens.len(), |i, row| {
+                states[i].logits.copy_from_slice(row);
+            });
+            states[0].work = work;
+        }
+    });
     Ok(())
 }
 
-/// Of which tokens logits are asked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    None,
-    Last,
-    All,
+/// What is asked for while tokens are taken.
+enum Wanted<'a> {
+    Nothing,
+    /// The logits after the last token.
+    Last(&'a mut [f32]),
+    /// The logits after each token, with its place.
+    All(&'a mut dyn FnMut(usize, &[f32])),
+    /// Every token's cells, with its place and the depth.
+    Cells(&'a mut dyn FnMut(usize, usize, &[f32])),
 }
 
-fn take(
-    model: &CpuModel,
-    memory: &mut Memory,
-    work: &mut Work,
-    tokens: &[u32],
-    wanted: Wanted,
-    mut each: impl FnMut(usize, &[f32]),
-) {
-    let hands = model.crew.hands(model.crew.size());
-    let mut taken = 0;
-    while taken < tokens.len() {
-        let room = memory.cache.room().min(hands.count() * DESK_TOKENS);
-        let part = &tokens[taken..tokens.len().min(taken + room)];
-        work.run(model, &hands, &mut [&mut *memory], part, std::iter::once(part.len()));
-        let last = taken + part.len() == tokens.len();
-        match wanted {
-            Wanted::Last if last => {
-                let at = part.len() - 1;
-                work.logits(model, &hands, at..at + 1, |_, row| each(tokens.len() - 1, row));
-            }
-            Wanted::All => work.logits(model, &hands, 0..part.len(), |i, row| each(taken + i, row)),
-            _ => {}
-        }
-        taken += part.len();
+/// Does some work over `positions` positions with as many threads as prove fastest.
+fn timed(model: &CpuModel, positions: usize, work: impl FnOnce(&Tools<'_>)) {
+    let tuner = model.tuner(positions);
+    let choice = tuner.choose();
+    let start = Instant::now();
+    let hands = model.crew.hands(choice.threads);
+    work(&model.tools(&hands));
+    // Where another pass had the helpers, nothing was learnt.
+    if hands.count() == choice.threads {
+        tuner.note(choice, positions, start.elapsed());
     }
+}
+
+fn take(model: &CpuModel, memory: &mut Memory, work: &mut Work, tokens: &[u32], mut wanted: Wanted<'_>) {
+    timed(model, tokens.len(), |tools| {
+        let mut taken = 0;
+        while taken < tokens.len() {
+            let room = memory.cache.room().min(tools.hands.count() * DESK_TOKENS);
+            let part = &tokens[taken..tokens.len().min(taken + room)];
+            let (count, counts) = (part.len(), std::iter::once(part.len()));
+            match &mut wanted {
+                Wanted::Cells(each) => {
+                    let mut placed = |token: usize, depth: usize, cell: &[f32]| each(taken + token, depth, cell);
+                    work.run(model, tools, &mut [&mut *memory], part, counts, &mut Some(&mut placed));
+                }
+                _ => work.run(model, tools, &mut [&mut *memory], part, counts, &mut None),
+            }
+            match &mut wanted {
+                Wanted::Last(logits) if taken + count == tokens.len() => {
+                    work.logits(model, tools, count - 1..count, |_, row| logits.copy_from_slice(row));
+                }
+                Wanted::All(each) => work.logits(model, tools, 0..count, |i, row| each(taken + i, row)),
+                _ => {}
+            }
+            taken += count;
+        }
+    });
 }
 
 fn expect_tokens(model: &CpuModel, tokens: &[u32]) -> Result<()> {

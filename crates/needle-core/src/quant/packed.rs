@@ -118,6 +118,12 @@ impl Packed {
         self.codes.len() + self.norms.len()
     }
 
+    /// Says that codes and norms will not be read again soon, see [`Bytes::release`].
+    pub fn release(&self) {
+        self.codes.release();
+        self.norms.release();
+    }
+
     /// Some rows as a matrix of their own, `None` where they reach beyond the end.
     pub fn slice_rows(&self, rows: Range<usize>) -> Option<Self> {
         let norm_bytes = self.groups() * size_of::<f16>();

@@ -1,4 +1,4 @@
-//! AVX2 with fused multiply-add: a vector of sixteen lanes is two registers.
+//! AVX2 with fused multiply-add and half-precision conversion: a vector of sixteen lanes is two registers.
 
 use std::arch::x86_64::*;
 
@@ -11,7 +11,9 @@ pub(in crate::cpu) struct Avx2(());
 impl Avx2 {
     /// The proof, where the processor and the system have the instructions.
     pub(super) fn detect() -> Option<Self> {
-        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(Self(()))
+        let all =
+            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+        all.then_some(Self(()))
     }
 }
 
@@ -183,9 +185,31 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn load_f16(self, x: &[u16; LANES]) -> Self::F {
+        let p: *const __m128i = x.as_ptr().cast();
+        proven!([
+            _mm256_cvtph_ps(_mm_loadu_si128(p)),
+            _mm256_cvtph_ps(_mm_loadu_si128(p.add(1)))
+        ])
+    }
+    #[inline(always)]
+    fn store_f16(self, v: Self::F, x: &mut [u16; LANES]) {
+        let p: *mut __m128i = x.as_mut_ptr().cast();
+        proven!({
+            _mm_storeu_si128(p, _mm256_cvtps_ph::<0>(v[0]));
+            _mm_storeu_si128(p.add(1), _mm256_cvtps_ph::<0>(v[1]));
+        });
+    }
+
+    #[inline(always)]
     fn load_codes(self, line: &Line) -> Self::I {
         let p: *const __m256i = line.0.as_ptr().cast();
         proven!([_mm256_load_si256(p), _mm256_load_si256(p.add(1))])
+    }
+    #[inline(always)]
+    fn prefetch<T>(self, place: &T, ahead: usize) {
+        // SAFETY: fetching ahead reads nothing; an address that does not exist is ignored.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast::<i8>().wrapping_add(ahead)) }
     }
     #[inline(always)]
     fn shift<const BITS: i32>(self, codes: Self::I) -> Self::I {
@@ -257,8 +281,8 @@ impl Simd for Avx2 {
         [[zero, zero], [zero, zero]]
     }
     #[inline(always)]
-    fn dot(self, sums: Self::Sums, step: Self::Step, x: &[i32]) -> Self::Sums {
-        let x = i64::from(x[0] as u32) | i64::from(x[1]) << 32;
+    fn dot(self, sums: Self::Sums, step: Self::Step, first: i32, last: i32) -> Self::Sums {
+        let x = i64::from(first as u32) | i64::from(last) << 32;
         proven!({
             let x = _mm256_set1_epi64x(x);
             [
@@ -272,6 +296,11 @@ impl Simd for Avx2 {
                 ],
             ]
         })
+    }
+    #[inline(always)]
+    fn add_sums(self, a: Self::Sums, b: Self::Sums) -> Self::Sums {
+        let ([a, b], [c, d]) = (a, b);
+        [both!(_mm256_add_epi32(a, c)), both!(_mm256_add_epi32(b, d))]
     }
     #[inline(always)]
     fn total(self, sums: Self::Sums) -> Self::I {

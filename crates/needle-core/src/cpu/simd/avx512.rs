@@ -1,6 +1,6 @@
 //! AVX-512 (F, BW, DQ, VL), with the integer dot products of VNNI or without.
 
-use std::arch::x86_64::*;
+use std::arch::{asm, x86_64::*};
 
 use super::{LANES, Line, Simd};
 
@@ -21,6 +21,13 @@ impl<const VNNI: bool> Avx512<VNNI> {
     }
 }
 
+impl Avx512<true> {
+    /// The same without VNNI, for kernels that have no use for it.
+    pub(in crate::cpu) fn plain(self) -> Avx512<false> {
+        Avx512(())
+    }
+}
+
 /// Lanes whose bit `H` is set get the sign of minus.
 const fn signs(h: usize) -> [f32; LANES] {
     let mut signs = [1.0; LANES];
@@ -32,6 +39,25 @@ const fn signs(h: usize) -> [f32; LANES] {
         i += 1;
     }
     signs
+}
+
+/// `sums + low·low + high·high` in every lane.
+///
+/// The compiler takes its own intrinsic apart again where it sees one long sum: two instructions instead of one.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn dpwssd(mut sums: __m512i, step: __m512i, x: __m512i) -> __m512i {
+    // SAFETY: one instruction on registers.
+    unsafe {
+        asm!(
+            "vpdpwssd {sums}, {step}, {x}",
+            sums = inlateout(zmm_reg) sums,
+            step = in(zmm_reg) step,
+            x = in(zmm_reg) x,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    sums
 }
 
 /// Words of one step's pair `(j, half + j)`, from sixteen words in order.
@@ -144,8 +170,22 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
     }
 
     #[inline(always)]
+    fn load_f16(self, x: &[u16; LANES]) -> __m512 {
+        proven!(_mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast())))
+    }
+    #[inline(always)]
+    fn store_f16(self, v: __m512, x: &mut [u16; LANES]) {
+        proven!(_mm256_storeu_si256(x.as_mut_ptr().cast(), _mm512_cvtps_ph::<0>(v)));
+    }
+
+    #[inline(always)]
     fn load_codes(self, line: &Line) -> __m512i {
         proven!(_mm512_load_si512(line.0.as_ptr().cast()))
+    }
+    #[inline(always)]
+    fn prefetch<T>(self, place: &T, ahead: usize) {
+        // SAFETY: fetching ahead reads nothing; an address that does not exist is ignored.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast::<i8>().wrapping_add(ahead)) }
     }
     #[inline(always)]
     fn shift<const BITS: i32>(self, codes: __m512i) -> __m512i {
@@ -178,15 +218,19 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
         proven!(_mm512_setzero_si512())
     }
     #[inline(always)]
-    fn dot(self, sums: __m512i, step: __m512i, x: &[i32]) -> __m512i {
+    fn dot(self, sums: __m512i, step: __m512i, first: i32, _: i32) -> __m512i {
         proven!({
-            let x = _mm512_set1_epi32(x[0]);
+            let x = _mm512_set1_epi32(first);
             if VNNI {
-                _mm512_dpwssd_epi32(sums, step, x)
+                dpwssd(sums, step, x)
             } else {
                 _mm512_add_epi32(sums, _mm512_madd_epi16(step, x))
             }
         })
+    }
+    #[inline(always)]
+    fn add_sums(self, a: __m512i, b: __m512i) -> __m512i {
+        proven!(_mm512_add_epi32(a, b))
     }
     #[inline(always)]
     fn total(self, sums: __m512i) -> __m512i {

@@ -79,27 +79,40 @@ impl fmt::Display for Isa {
 }
 
 /// Compiles a generic function `$generic(s: impl Simd, …)` for every instruction set, and makes a function that runs the one
-/// for `isa`.
+/// for `isa`. The fused integer products of VNNI make no difference here; see [`integer_kernel!`].
 macro_rules! kernel {
     ($(#[$doc:meta])* $vis:vis fn $name:ident = $generic:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)?) => {
         $(#[$doc])*
         $vis fn $name(isa: $crate::cpu::simd::Isa, $($arg: $type),*) $(-> $out)? {
             use $crate::cpu::simd::Set;
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
-            fn vnni(s: impl $crate::cpu::simd::Simd, $($arg: $type),*) $(-> $out)? {
-                $generic(s, $($arg),*)
+            $crate::cpu::simd::compile!(avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma", $generic($($arg: $type),*) $(-> $out)?);
+            $crate::cpu::simd::compile!(avx2, "avx2,fma,f16c", $generic($($arg: $type),*) $(-> $out)?);
+            match isa.0 {
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: the value in hand proves that the instructions are there.
+                Set::Avx512Vnni(s) => unsafe { avx512(s.plain(), $($arg),*) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above.
+                Set::Avx512(s) => unsafe { avx512(s, $($arg),*) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above.
+                Set::Avx2(s) => unsafe { avx2(s, $($arg),*) },
+                Set::Portable(s) => $generic(s, $($arg),*),
             }
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-            fn avx512(s: impl $crate::cpu::simd::Simd, $($arg: $type),*) $(-> $out)? {
-                $generic(s, $($arg),*)
-            }
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma")]
-            fn avx2(s: impl $crate::cpu::simd::Simd, $($arg: $type),*) $(-> $out)? {
-                $generic(s, $($arg),*)
-            }
+        }
+    };
+}
+pub(in crate::cpu) use kernel;
+
+/// The same for a function that uses [`Simd::dot`]: compiled with VNNI and without.
+macro_rules! integer_kernel {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident = $generic:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)?) => {
+        $(#[$doc])*
+        $vis fn $name(isa: $crate::cpu::simd::Isa, $($arg: $type),*) $(-> $out)? {
+            use $crate::cpu::simd::Set;
+            $crate::cpu::simd::compile!(vnni, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma", $generic($($arg: $type),*) $(-> $out)?);
+            $crate::cpu::simd::compile!(avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma", $generic($($arg: $type),*) $(-> $out)?);
+            $crate::cpu::simd::compile!(avx2, "avx2,fma,f16c", $generic($($arg: $type),*) $(-> $out)?);
             match isa.0 {
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: the value in hand proves that the instructions are there.
@@ -115,4 +128,16 @@ macro_rules! kernel {
         }
     };
 }
-pub(in crate::cpu) use kernel;
+pub(in crate::cpu) use integer_kernel;
+
+/// A generic function compiled for some features of x86-64.
+macro_rules! compile {
+    ($name:ident, $features:literal, $generic:ident($($arg:ident: $type:ty),*) $(-> $out:ty)?) => {
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        fn $name(s: impl $crate::cpu::simd::Simd, $($arg: $type),*) $(-> $out)? {
+            $generic(s, $($arg),*)
+        }
+    };
+}
+pub(in crate::cpu) use compile;

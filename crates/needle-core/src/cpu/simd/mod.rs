@@ -3,6 +3,9 @@
 //! A kernel is a plain function over a value `s: impl Simd`. Holding such a value proves that its instructions are there, so
 //! kernels need no `unsafe` of their own; [`kernel!`] compiles each one for every instruction set and picks at run time.
 //!
+//! In a kernel no closure may stand around these operations, not even that of a `for_each`: the compiler may leave it a
+//! function of its own, compiled without the instructions.
+//!
 //! Every set has the same sixteen lanes and adds them up in the same order, so that with a fused multiply-add the results
 //! are equal to the last bit on all of them.
 
@@ -14,7 +17,7 @@ mod isa;
 mod portable;
 
 pub use isa::Isa;
-pub(super) use isa::{Set, kernel};
+pub(super) use isa::{Set, compile, integer_kernel, kernel};
 
 /// Lanes of a vector.
 pub(super) const LANES: usize = 16;
@@ -39,7 +42,7 @@ pub(super) trait Simd: Copy {
     /// Sixteen rows' unfinished integer sums.
     type Sums: Copy;
 
-    /// Pairs of activations that one step of [`Simd::dot`] takes.
+    /// Pairs of activations that one step of [`Simd::dot`] takes, one or two.
     const STEP_PAIRS: usize;
     /// Activations in flight of the widest tile: as many as the registers hold.
     const WIDEST: usize;
@@ -72,8 +75,14 @@ pub(super) trait Simd: Copy {
     fn scale_by_power(self, v: Self::F, n: Self::I) -> Self::F;
     /// Signed bytes as numbers.
     fn load_i8(self, x: &[i8; LANES]) -> Self::F;
+    /// Half-precision numbers, by their bits.
+    fn load_f16(self, x: &[u16; LANES]) -> Self::F;
+    /// To the nearest half-precision number, of two equally near the even one.
+    fn store_f16(self, v: Self::F, x: &mut [u16; LANES]);
 
     fn load_codes(self, line: &Line) -> Self::I;
+    /// Asks for the memory `ahead` bytes after this place; nothing happens where there is none.
+    fn prefetch<T>(self, place: &T, ahead: usize);
     /// Shifts every word right.
     fn shift<const BITS: i32>(self, codes: Self::I) -> Self::I;
     fn levels(self, levels: &[f32; 16]) -> Self::Levels;
@@ -84,8 +93,9 @@ pub(super) trait Simd: Copy {
     /// The levels that one step takes from the shifted words; the next step's are reached by another shift by `BITS`.
     fn look_up16<const BITS: i32>(self, levels: Self::Levels16, codes: Self::I) -> Self::Step;
     fn zero_sums(self) -> Self::Sums;
-    /// `sums + Σ level·x` over the columns of one step; `x` holds [`Simd::STEP_PAIRS`] pairs.
-    fn dot(self, sums: Self::Sums, step: Self::Step, x: &[i32]) -> Self::Sums;
+    /// `sums + Σ level·x` over the columns of one step: of the first of its pairs and the last, the same where a step takes one.
+    fn dot(self, sums: Self::Sums, step: Self::Step, first: i32, last: i32) -> Self::Sums;
+    fn add_sums(self, a: Self::Sums, b: Self::Sums) -> Self::Sums;
     fn total(self, sums: Self::Sums) -> Self::I;
     /// Sixteen consecutive activations as eight pairs of i16, in the order in which the steps of 32/`BITS` codes take them.
     fn pairs<const BITS: i32>(self, x: Self::I) -> [i32; 8];

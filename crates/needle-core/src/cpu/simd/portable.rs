@@ -2,6 +2,8 @@
 //!
 //! Loops of sixteen over arrays: the compiler makes of them what the target's baseline offers.
 
+use half::f16;
+
 use super::{LANES, Line, Simd};
 
 #[derive(Clone, Copy, Debug)]
@@ -109,9 +111,20 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn load_f16(self, x: &[u16; LANES]) -> Self::F {
+        each!(i => f16::from_bits(x[i]).to_f32())
+    }
+    #[inline(always)]
+    fn store_f16(self, v: Self::F, x: &mut [u16; LANES]) {
+        *x = each!(i => f16::from_f32(v[i]).to_bits());
+    }
+
+    #[inline(always)]
     fn load_codes(self, line: &Line) -> Self::I {
         each!(i => line.0[i] as i32)
     }
+    #[inline(always)]
+    fn prefetch<T>(self, _: &T, _: usize) {}
     #[inline(always)]
     fn shift<const BITS: i32>(self, codes: Self::I) -> Self::I {
         each!(i => ((codes[i] as u32) >> BITS) as i32)
@@ -138,12 +151,16 @@ impl Simd for Portable {
         [0; LANES]
     }
     #[inline(always)]
-    fn dot(self, sums: Self::Sums, step: Self::Step, x: &[i32]) -> Self::Sums {
-        let (low, high) = (i32::from(x[0] as i16), x[0] >> 16);
+    fn dot(self, sums: Self::Sums, step: Self::Step, first: i32, _: i32) -> Self::Sums {
+        let (low, high) = (i32::from(first as i16), first >> 16);
         each!(i => {
             let [a, b] = step[i];
             sums[i].wrapping_add(i32::from(a) * low).wrapping_add(i32::from(b) * high)
         })
+    }
+    #[inline(always)]
+    fn add_sums(self, a: Self::Sums, b: Self::Sums) -> Self::Sums {
+        each!(i => a[i].wrapping_add(b[i]))
     }
     #[inline(always)]
     fn total(self, sums: Self::Sums) -> Self::I {

@@ -6,6 +6,8 @@
 #[cfg(feature = "bench")]
 mod bfcl;
 #[cfg(feature = "bench")]
+mod finetune;
+#[cfg(feature = "bench")]
 mod grammar;
 #[cfg(feature = "bench")]
 mod inference;
@@ -30,6 +32,11 @@ const BENCHES: &[Bench] = &[
         "bfcl",
         "the grammar against every schema and answer of the Berkeley function-calling data (fetched from PyPI)",
         |_| bfcl::run(&crate::cargo::root().join("target/bfcl")),
+    ),
+    (
+        "finetune",
+        "[--ours | --python PATH] a fine-tuning step of the full geometry, beside the JAX reference",
+        finetune::run,
     ),
     (
         "grammar",

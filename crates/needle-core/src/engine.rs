@@ -99,7 +99,7 @@ impl Engine {
         let options = options.into();
         let mut device = options.device.open()?;
         let dtype = options.dtype.unwrap_or(device.dtype);
-        let runner = Runner::load(checkpoint, &device, dtype, options.cpu, options.gpu)
+        let runner = Runner::load_with(checkpoint, &device, dtype, options.cpu, options.gpu)
             .map_err(|error| explained(error, &device))?;
         let notices = device.notice.iter().map(String::as_str).chain(runner.notice());
         let notices: Vec<&str> = notices.collect();

@@ -43,7 +43,15 @@ impl Runner {
     ///
     /// # Errors
     /// As [`Model::load`], [`CpuModel::load_with`] and [`GpuModel::load`].
-    pub fn load(
+    pub fn load(checkpoint: &Checkpoint, device: &Selected, dtype: DType, options: CpuOptions) -> Result<Self> {
+        Self::load_with(checkpoint, device, dtype, options, GpuOptions::default())
+    }
+
+    /// The same, with a choice of how a GPU computes.
+    ///
+    /// # Errors
+    /// As [`Runner::load`].
+    pub fn load_with(
         checkpoint: &Checkpoint,
         device: &Selected,
         dtype: DType,

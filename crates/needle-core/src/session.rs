@@ -90,6 +90,14 @@ impl Session {
         Ok(Self(Form::Gpu(Box::new(GpuState::new(model, window)?))))
     }
 
+    /// The sequence itself, where it is on the engine for GPUs: to see how it is launched, or to put it into a batch.
+    pub fn gpu(&self) -> Option<&GpuState> {
+        match &self.0 {
+            Form::Gpu(state) => Some(state),
+            Form::Tensors { .. } | Form::Cpu(_) => None,
+        }
+    }
+
     /// The model's geometry.
     pub fn config(&self) -> &Config {
         match &self.0 {

@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Download(commands::download::Args),
     /// List, check or remove downloaded weights
     Models(commands::models::Args),
+    /// Pack a checkpoint, with adapters put into it, as one archive
+    Build(commands::build::Args),
     /// Print a script that completes this command in a shell
     Completions(CompletionsArgs),
     /// Print a page for `man`

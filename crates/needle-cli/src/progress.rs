@@ -42,6 +42,18 @@ impl Progress {
         Self { bar, speech }
     }
 
+    /// A bar for values that are packed; hidden where standard error is no terminal.
+    pub(crate) fn of_values(&self) -> ProgressBar {
+        let bar = match self.speech {
+            Speech::Lines => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
+            Speech::Nothing => ProgressBar::hidden(),
+        };
+        if let Ok(style) = ProgressStyle::with_template("packing {bar:30} {percent} %, {eta} left") {
+            bar.set_style(style);
+        }
+        bar
+    }
+
     /// Takes one report.
     pub(crate) fn show(&self, event: Event<'_>) {
         match event {

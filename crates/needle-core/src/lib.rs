@@ -2,10 +2,11 @@
 //!
 //! Most users need [`Needle`] and [`Tool`]: see [`agent`]. Beneath, in reading order: [`error`], [`device`], [`config`],
 //! [`quant`], [`weights`], [`checkpoint`], [`tokenizer`], [`json`], [`prompt`], [`ops`], [`model`], [`cpu`], [`session`], [`decode`],
-//! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`].
+//! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`], [`agreement`].
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod agreement;
 pub mod checkpoint;
 pub mod config;
 pub mod cpu;
@@ -14,6 +15,7 @@ pub mod device;
 pub mod engine;
 pub mod error;
 pub mod extract;
+mod fingerprint;
 pub mod grammar;
 pub mod grounding;
 #[cfg(feature = "hub")]
@@ -33,7 +35,7 @@ pub mod tool;
 pub mod weights;
 
 pub use agent::{Needle, NeedleBuilder, RunOptions, Strictness};
-pub use checkpoint::{Adapter, Checkpoint};
+pub use checkpoint::{Adapter, BitMap, Checkpoint, FileMark, Provenance, Written};
 pub use config::{Config, Generation};
 pub use decode::{
     Constraint, DecodeOptions, Flow, Generated, Overflow, Sampling, StopReason, generate, generate_within,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use needle_core::{DeviceSpec, Sampling};
+use needle_core::{DeviceSpec, Generation, Sampling};
 
 use crate::{commands, input::WrongUsage, numbers, version};
 
@@ -54,6 +54,10 @@ pub(crate) struct ModelArgs {
     /// the small built-in one [default: needle2, downloaded once]
     #[arg(long, short, value_name = "FILE|NAME|demo")]
     pub(crate) model: Option<String>,
+
+    /// Which published weights, where --model names none; Needle 3 can be downloaded and inspected, not run yet
+    #[arg(long, value_name = "2|3", conflicts_with = "model", default_value = "2", value_parser = numbers::generation)]
+    pub(crate) generation: Generation,
 
     /// SentencePiece model for a checkpoint without a tokenizer [default: the model file's own]
     #[arg(long, value_name = "FILE")]

@@ -54,6 +54,12 @@ pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
     } else {
         Progress::stderr()
     };
+    if args.generation == Generation::Three {
+        bail!(WrongUsage(
+            "--generation 3: Needle 3 cannot be run yet; `needle download needle3` and `needle inspect needle3` work"
+                .into()
+        ));
+    }
     let checkpoint = checkpoint(args.model.as_deref(), &progress)?;
     let dtype = args.dtype.as_deref().map(parse_dtype).transpose()?;
     let threads = Threads::Exactly(args.threads);

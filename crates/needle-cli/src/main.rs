@@ -67,7 +67,7 @@ const WELCOME: &str = "\
 needle turns words into tool calls.
 
   needle run --model demo --tools examples/home.json \"dim the kitchen to 30\"   try the built-in model
-  needle run --model FILE --tools TOOLS.json \"what to do\"                      run a model file
+  needle run --tools TOOLS.json \"what to do\"                                   run Needle 2, downloaded once
   needle --help                                                                everything else";
 
 /// Whoever reads our output may stop early.

@@ -76,6 +76,15 @@ impl Progress {
                     self.say(&format!("downloading {name}{size}{from}"));
                 }
             }
+            Event::Sending { name, total_bytes } => {
+                self.bar.set_message(name.to_owned());
+                self.bar.set_length(total_bytes);
+                self.bar.set_position(0);
+                self.bar.reset_eta();
+                if self.bar.is_hidden() {
+                    self.say(&format!("uploading {name}, {:.1} MB", total_bytes as f64 / 1e6));
+                }
+            }
             Event::Advanced { done_bytes } => self.bar.set_position(done_bytes),
             Event::Waiting { reason, wait } if wait.as_secs() > 0 => {
                 self.say(&format!("{reason}; waiting {} s", wait.as_secs()));

@@ -3,6 +3,9 @@
 //! `NEEDLE_UPDATE_SNAPSHOTS=1 cargo test -p needle-cli` writes them anew; read the difference before committing it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "cli/build.rs"]
+mod build;
+
 use std::{
     fs,
     io::Write,
@@ -20,6 +23,7 @@ fn command(arguments: &[&str]) -> Command {
         .args(arguments)
         .current_dir(repository())
         .env_remove("RUST_BACKTRACE")
+        .env_remove("NEEDLE_HF_REPO")
         .env("HF_HUB_OFFLINE", "1")
         .env("HF_HOME", std::env::temp_dir().join("needle-cli-tests-empty-cache"))
         .env("COLUMNS", "100")
@@ -304,6 +308,7 @@ fn every_command_describes_its_flags() {
         "retrieve",
         "inspect",
         "tokenize",
+        "build",
         "devices",
         "download",
         "models",

@@ -1,5 +1,6 @@
 //! `needle build`: a checkpoint and its adapters into one archive, checked and recorded.
 
+mod upload;
 mod verify;
 
 use std::{
@@ -64,6 +65,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) safetensors: Option<PathBuf>,
 
+    /// Send archive and record to this repository of the hub [default: NEEDLE_HF_REPO]
+    #[arg(long, value_name = "ORG/REPO", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) upload: Option<String>,
+
+    /// With --upload: print what would be sent, and where to; no socket is opened for it
+    #[arg(long, requires = "upload")]
+    pub(crate) dry_run: bool,
+
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -79,6 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     } else {
         Progress::stderr()
     };
+    let target = args.upload.as_deref().map(upload::target).transpose()?;
     let base = Base::open(args, &progress)?;
     let adapters: Vec<Adapter> = args
         .adapter
@@ -118,6 +128,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .as_deref()
         .map(|rows| verify::run(&model, &out, rows))
         .transpose()?;
+    let paths = [out.as_path(), &record_path];
+    let sent = match target {
+        None => None,
+        Some(repo) if args.dry_run => Some(upload::rehearse(&repo, paths)?),
+        Some(repo) => Some(upload::send(&repo, paths, &progress)?),
+    };
     if args.json {
         let mut report = json!({
             "path": written.path, "size_bytes": written.size_bytes, "tensors": written.tensors, "bits": map.to_string(),
@@ -127,11 +143,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if let Some(verified) = &verified {
             report["verify"] = verified.to_json();
         }
+        if let Some(sent) = &sent {
+            report["upload"] = sent.to_json();
+        }
         writeln!(io::stdout().lock(), "{report}")?;
     } else {
         print(&written, &map)?;
         if let Some(verified) = &verified {
             verified.print(&mut io::stdout().lock())?;
+        }
+        if let Some(sent) = &sent {
+            sent.print(&mut io::stdout().lock())?;
         }
     }
     if !args.quiet && !adapters.is_empty() && !record.heads.is_empty() {

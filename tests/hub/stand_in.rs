@@ -237,7 +237,8 @@ fn receive(state: &mut State, request: &Request, parts: &[&str], storage_url: &s
                 state.private.push(repo.clone());
             }
             state.repos.insert(repo.clone(), vec![]);
-            json(serde_json::json!({ "url": format!("http://hub.test/{repo}"), "name": repo, "id": repo }))
+            let url = format!("http://{}/{repo}", request.header("host").unwrap());
+            json(serde_json::json!({ "url": url, "name": repo, "id": repo }))
         }
         ["api", "models", org, repo, "preupload", "main"] => {
             if !state.repos.contains_key(&format!("{org}/{repo}")) {
@@ -333,7 +334,7 @@ fn receive(state: &mut State, request: &Request, parts: &[&str], storage_url: &s
                 .to_string()
                 .repeat(40);
             commits.push((commit.clone(), files));
-            let url = format!("http://hub.test/{repo}/commit/{commit}");
+            let url = format!("http://{}/{repo}/commit/{commit}", request.header("host").unwrap());
             json(serde_json::json!({ "success": true, "commitOid": commit, "commitUrl": url, "hookOutput": "" }))
         }
         _ => Answer::new(404, &[], "no such page"),

@@ -348,6 +348,21 @@ fn inspect_opens_generation_three_and_running_it_says_what_is_missing() {
 }
 
 #[test]
+fn a_generation_chooses_the_published_weights() {
+    let ask = |generation| needle(&["run", "--generation", generation, "--tools", "examples/home.json", "hi"], "");
+    snapshot(
+        "error_generation_3",
+        &["run", "--generation", "3", "--tools", "examples/home.json", "hi"],
+        "",
+    );
+    let two = String::from_utf8(ask("2").stderr).unwrap();
+    assert!(two.contains("Cactus-Compute/needle2"), "{two}");
+    assert_eq!(ask("4").status.code(), Some(2));
+    let both = [&HOME[..], &["--generation", "2", "hi"]].concat();
+    assert_eq!(needle(&both, "").status.code(), Some(2));
+}
+
+#[test]
 fn tokenize_both_ways() {
     snapshot("tokenize", &["tokenize", "--model", "demo", "dim the lights"], "");
     let output = needle(&["tokenize", "--model", "demo", "--json", "dim the lights"], "");

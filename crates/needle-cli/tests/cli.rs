@@ -349,7 +349,12 @@ fn inspect_opens_generation_three_and_running_it_says_what_is_missing() {
 
 #[test]
 fn a_generation_chooses_the_published_weights() {
-    let ask = |generation| needle(&["run", "--generation", generation, "--tools", "examples/home.json", "hi"], "");
+    let ask = |generation| {
+        needle(
+            &["run", "--generation", generation, "--tools", "examples/home.json", "hi"],
+            "",
+        )
+    };
     snapshot(
         "error_generation_3",
         &["run", "--generation", "3", "--tools", "examples/home.json", "hi"],

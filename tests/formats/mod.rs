@@ -9,3 +9,4 @@ mod lies;
 mod malice;
 mod quant;
 mod saving;
+mod writing;

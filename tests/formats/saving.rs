@@ -13,16 +13,16 @@ use super::{checkpoints::open, files::Header};
 use crate::golden;
 
 /// A folder of its own, removed at the end.
-struct Folder(PathBuf);
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("needle-formats-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    fn files(&self) -> Vec<String> {
+    pub(super) fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.0).unwrap();
         entries
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -14,6 +14,7 @@ pub(super) struct Request {
     pub(super) method: String,
     pub(super) path: String,
     pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
 }
 
 impl Request {
@@ -134,12 +135,44 @@ pub(super) fn read_request(stream: &mut impl BufRead) -> std::io::Result<Option<
     loop {
         let mut line = String::new();
         if stream.read_line(&mut line)? == 0 || line.trim().is_empty() {
-            return Ok(Some(Request { method, path, headers }));
+            let body = read_body(stream, &headers)?;
+            return Ok(Some(Request {
+                method,
+                path,
+                headers,
+                body,
+            }));
         }
         if let Some((key, value)) = line.split_once(':') {
             headers.push((key.trim().to_ascii_lowercase(), value.trim().to_string()));
         }
     }
+}
+
+/// As many bytes as the headers announce, or chunks up to the empty one.
+fn read_body(stream: &mut impl BufRead, headers: &[(String, String)]) -> std::io::Result<Vec<u8>> {
+    let header = |name: &str| {
+        headers
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    };
+    let mut body = Vec::new();
+    if header("transfer-encoding") == Some("chunked") {
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line)?;
+            let size = usize::from_str_radix(line.trim(), 16).unwrap_or(0);
+            stream.take(size as u64).read_to_end(&mut body)?;
+            stream.read_line(&mut line)?;
+            if size == 0 {
+                return Ok(body);
+            }
+        }
+    }
+    let size = header("content-length").and_then(|size| size.parse().ok()).unwrap_or(0);
+    stream.take(size).read_to_end(&mut body)?;
+    Ok(body)
 }
 
 /// Whether the connection can go on.

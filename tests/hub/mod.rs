@@ -15,6 +15,7 @@ mod scratch;
 mod stand_in;
 mod statuses;
 mod transfers;
+mod upload;
 
 use std::path::Path;
 use std::time::Duration;

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use needle_core::hub::{Access, ModelRequest, Verdict};
+use needle_core::hub::{Access, ModelRequest, Secret, UploadFile, Verdict};
 use serde_json::Value;
 
-use super::stand_in::{COMMIT, sha256};
+use super::stand_in::{COMMIT, TOKEN, sha256};
 use super::*;
 
 const FILES: [&str; 3] = ["needle3.cact", "checkpoints/needle3.safetensors", "config.json"];
@@ -111,6 +111,41 @@ fn we_read_what_python_wrote() {
         assert_eq!(verdicts, [Verdict::Intact, Verdict::Intact]);
     }
     assert_eq!(stand_in.count(Host::Storage), fetched, "nothing is fetched twice");
+}
+
+/// The same two files sent by both clients: the same requests in the same order, the same files afterwards.
+#[test]
+fn both_send_alike() {
+    let scratch = Scratch::new("python-sends");
+    let paths = [scratch.join("tuned.cact"), scratch.join("tuned.cact.json")];
+    std::fs::write(&paths[0], stand_in::noise(300_000, 7)).unwrap();
+    std::fs::write(&paths[1], b"{\"form\":1}").unwrap();
+    let [ours, theirs] = [StandIn::start(), StandIn::start()];
+    ours.publish("me/kitchen", &[]);
+    theirs.publish("me/kitchen", &[]);
+
+    let mut options = options(ours.url(), &scratch.join("hub"));
+    options.token = Some(Secret::new(TOKEN));
+    let hub = Hub::new(options).unwrap();
+    for path in &paths {
+        let file = UploadFile::of(path).unwrap();
+        hub.upload("me/kitchen", &[file], "Upload", &mut |_| {}).unwrap();
+    }
+    let [archive, record] = paths.each_ref().map(|path| path.to_str().unwrap());
+    let args = ["put", "me/kitchen", archive, record];
+    answers(python(&theirs, &scratch.join("hub"), Access::Online, &args).env("HF_TOKEN", TOKEN));
+
+    assert_eq!(ours.files("me/kitchen"), theirs.files("me/kitchen"));
+    let requests = |stand_in: &StandIn| -> Vec<String> {
+        let log = stand_in.log().into_iter().map(|(host, request)| {
+            let token = request.header("authorization").is_some();
+            let path = request.path.split('?').next().unwrap_or_default().to_owned();
+            format!("{host:?} {} {path}, token: {token}", request.method)
+        });
+        // The reference makes the repository first, whether or not there is one; we ask first.
+        log.filter(|line| !line.contains("/create")).collect()
+    };
+    assert_eq!(requests(&ours), requests(&theirs));
 }
 
 #[test]

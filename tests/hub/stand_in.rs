@@ -12,8 +12,10 @@ use super::http::{Answer, Request, Wire, serve};
 pub(super) const COMMIT: &str = "1111111111111111111111111111111111111111";
 /// The commit after [`StandIn::publish`] was called again.
 pub(super) const NEXT_COMMIT: &str = "2222222222222222222222222222222222222222";
-/// The one token that the stand-in knows.
+/// The one token that may do everything.
 pub(super) const TOKEN: &str = "hf_right";
+/// A token that may read alone.
+pub(super) const READ_TOKEN: &str = "hf_read";
 
 /// Which of the two hosts a request came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub(super) enum Host {
     Storage,
 }
 
-type Files = BTreeMap<String, Vec<u8>>;
+pub(super) type Files = BTreeMap<String, Vec<u8>>;
 type Twist = dyn FnMut(Host, &Request, &mut Answer) + Send;
 
 #[derive(Default)]
@@ -30,6 +32,8 @@ struct State {
     /// Repository, commit, files; the last commit of a repository is its `main`.
     repos: BTreeMap<String, Vec<(String, Files)>>,
     private: Vec<String>,
+    /// Bytes in large-file storage that no commit names yet.
+    stored: Vec<Vec<u8>>,
     log: Vec<(Host, Request)>,
     twist: Option<Box<Twist>>,
 }
@@ -121,6 +125,19 @@ impl StandIn {
         self.state.lock().unwrap().twist = None;
     }
 
+    /// The files of a repository's newest commit.
+    pub(super) fn files(&self, repo: &str) -> Files {
+        let state = self.state.lock().unwrap();
+        state.repos[repo]
+            .last()
+            .map(|(_, files)| files.clone())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn is_private(&self, repo: &str) -> bool {
+        self.state.lock().unwrap().private.contains(&repo.to_owned())
+    }
+
     /// All requests so far.
     pub(super) fn log(&self) -> Vec<(Host, Request)> {
         self.state.lock().unwrap().log.clone()
@@ -140,20 +157,28 @@ impl StandIn {
     }
 }
 
-fn reply(state: &Mutex<State>, host: Host, request: Request, answer: impl Fn(&State, &Request) -> Answer) -> Answer {
+fn reply(
+    state: &Mutex<State>,
+    host: Host,
+    request: Request,
+    answer: impl Fn(&mut State, &Request) -> Answer,
+) -> Answer {
     let mut state = state.lock().unwrap();
     state.log.push((host, request.clone()));
-    let mut answer = answer(&state, &request);
+    let mut answer = answer(&mut state, &request);
     if let Some(twist) = &mut state.twist {
         twist(host, &request, &mut answer);
     }
     answer
 }
 
-fn hub_answer(state: &State, request: &Request, path: &str, storage_url: &str, prefix: &str) -> Answer {
+fn hub_answer(state: &mut State, request: &Request, path: &str, storage_url: &str, prefix: &str) -> Answer {
     let path = path.split('?').next().unwrap_or_default();
     let parts: Vec<String> = path.trim_start_matches('/').split('/').map(unquote).collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    if request.method == "POST" {
+        return receive(state, request, &parts, storage_url);
+    }
     match parts.as_slice() {
         [org, repo, "resolve", revision, file @ ..] => {
             let repo = format!("{org}/{repo}");
@@ -184,6 +209,154 @@ fn hub_answer(state: &State, request: &Request, path: &str, storage_url: &str, p
         }
         _ => Answer::new(404, &[], "no such page"),
     }
+}
+
+/// What only an upload asks for; see `upload.rs` of the library for the order.
+fn receive(state: &mut State, request: &Request, parts: &[&str], storage_url: &str) -> Answer {
+    let refuse = |status, code: &str, message: &str| {
+        Answer::new(status, &[("x-error-code", code), ("x-error-message", message)], message)
+    };
+    match request.header("authorization") {
+        Some(value) if value == format!("Bearer {TOKEN}") => {}
+        Some(value) if value == format!("Bearer {READ_TOKEN}") => {
+            return refuse(403, "", "This token may only read");
+        }
+        _ => return refuse(401, "", "Invalid username or password."),
+    }
+    let json = |value: serde_json::Value| Answer::new(200, &[("content-type", "application/json")], value.to_string());
+    let asked: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    match parts {
+        ["api", "repos", "create"] => {
+            let repo = [&asked["organization"], &asked["name"]]
+                .map(|part| part.as_str().unwrap().to_owned())
+                .join("/");
+            if state.repos.contains_key(&repo) {
+                return refuse(409, "", "You already created this model repo");
+            }
+            if asked["private"] == true {
+                state.private.push(repo.clone());
+            }
+            state.repos.insert(repo.clone(), vec![]);
+            let url = format!("http://{}/{repo}", request.header("host").unwrap());
+            json(serde_json::json!({ "url": url, "name": repo, "id": repo }))
+        }
+        ["api", "models", org, repo, "preupload", "main"] => {
+            if !state.repos.contains_key(&format!("{org}/{repo}")) {
+                return refuse(404, "RepoNotFound", "Repository not found");
+            }
+            let files = asked["files"].as_array().unwrap().iter().map(|file| {
+                assert!(file["sample"].is_string() && file["size"].is_u64(), "{file}");
+                let large = file["size"].as_u64().unwrap() >= SMALL_BYTES as u64;
+                let mode = if large { "lfs" } else { "regular" };
+                let ignored = file["path"].as_str().unwrap().starts_with("ignored");
+                serde_json::json!({ "path": file["path"], "uploadMode": mode, "shouldIgnore": ignored, "oid": null })
+            });
+            json(serde_json::json!({ "files": files.collect::<Vec<_>>() }))
+        }
+        [org, repo, "info", "lfs", "objects", "batch"] if repo.ends_with(".git") => {
+            assert!(
+                state
+                    .repos
+                    .contains_key(&format!("{org}/{}", repo.trim_end_matches(".git")))
+            );
+            assert_eq!(
+                (&asked["operation"], &asked["hash_algo"]),
+                (&"upload".into(), &"sha256".into())
+            );
+            assert_eq!(request.header("accept"), Some("application/vnd.git-lfs+json"));
+            let objects = asked["objects"].as_array().unwrap().iter().map(|object| {
+                let hash = object["oid"].as_str().unwrap();
+                let mut object = serde_json::json!({ "oid": hash, "size": object["size"], "authenticated": true });
+                let known = state
+                    .repos
+                    .values()
+                    .flatten()
+                    .flat_map(|(_, files)| files.values())
+                    .chain(&state.stored);
+                if !known.into_iter().any(|bytes| sha256(bytes) == hash) {
+                    let place = format!("{storage_url}/{hash}?X-Signature=s3cret");
+                    let verify = format!("http://{}/verify", request.header("host").unwrap());
+                    object["actions"] =
+                        serde_json::json!({ "upload": { "href": place }, "verify": { "href": verify } });
+                }
+                object
+            });
+            json(serde_json::json!({ "transfer": "basic", "objects": objects.collect::<Vec<_>>() }))
+        }
+        ["verify"] => {
+            let stored = state
+                .stored
+                .iter()
+                .find(|bytes| sha256(bytes) == asked["oid"].as_str().unwrap());
+            match stored {
+                Some(bytes) if asked["size"] == bytes.len() => json(serde_json::json!({})),
+                _ => refuse(404, "", "no such object"),
+            }
+        }
+        ["api", "models", org, repo, "commit", "main"] => {
+            assert_eq!(request.header("content-type"), Some("application/x-ndjson"));
+            let repo = format!("{org}/{repo}");
+            let commits = state.repos.get(&repo).unwrap();
+            let mut files = commits.last().map(|(_, files)| files.clone()).unwrap_or_default();
+            let lines: Vec<serde_json::Value> = request
+                .body
+                .split(|&byte| byte == b'\n')
+                .filter(|line| !line.is_empty())
+                .map(|line| serde_json::from_slice(line).unwrap())
+                .collect();
+            assert!(
+                lines[0]["key"] == "header" && lines[0]["value"]["summary"].is_string(),
+                "{}",
+                lines[0]
+            );
+            for line in &lines[1..] {
+                let value = &line["value"];
+                let name = value["path"].as_str().unwrap().to_owned();
+                let bytes = match line["key"].as_str().unwrap() {
+                    "lfsFile" => state
+                        .stored
+                        .iter()
+                        .find(|bytes| sha256(bytes) == value["oid"].as_str().unwrap())
+                        .cloned(),
+                    _ => {
+                        assert_eq!(value["encoding"], "base64");
+                        Some(unbase64(value["content"].as_str().unwrap()))
+                    }
+                };
+                match bytes {
+                    Some(bytes) => files.insert(name, bytes),
+                    None => return refuse(400, "", "the object was never uploaded"),
+                };
+            }
+            let commits = state.repos.get_mut(&repo).unwrap();
+            let commit = char::from_digit(commits.len() as u32 + 1, 16)
+                .unwrap()
+                .to_string()
+                .repeat(40);
+            commits.push((commit.clone(), files));
+            let url = format!("http://{}/{repo}/commit/{commit}", request.header("host").unwrap());
+            json(serde_json::json!({ "success": true, "commitOid": commit, "commitUrl": url, "hookOutput": "" }))
+        }
+        _ => Answer::new(404, &[], "no such page"),
+    }
+}
+
+fn unbase64(text: &str) -> Vec<u8> {
+    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let signs = text.bytes().filter(|&sign| sign != b'=');
+    let values: Vec<u32> = signs
+        .map(|sign| alphabet.iter().position(|&known| known == sign).unwrap() as u32)
+        .collect();
+    let word = |group: &[u32]| {
+        group
+            .iter()
+            .enumerate()
+            .fold(0u32, |word, (i, value)| word | value << (26 - 6 * i))
+    };
+    values
+        .chunks(4)
+        .flat_map(|group| word(group).to_be_bytes()[..group.len() - 1].to_vec())
+        .collect()
 }
 
 fn files_at<'a>(
@@ -251,9 +424,26 @@ fn small_file(commit: &str, bytes: &[u8]) -> Answer {
     Answer::new(200, &[("etag", &etag), ("x-repo-commit", commit)], bytes)
 }
 
-fn storage_answer(state: &State, request: &Request) -> Answer {
+fn storage_answer(state: &mut State, request: &Request) -> Answer {
     if request.header("authorization").is_some() {
         return Answer::new(400, &[], "Only one auth mechanism allowed");
+    }
+    if request.method == "PUT" {
+        // What storage hosts ask of a signed address: the length in advance, and the very bytes that it was signed for.
+        let hash = request
+            .path
+            .trim_start_matches('/')
+            .split('?')
+            .next()
+            .unwrap_or_default();
+        return match request.header("content-length") {
+            None => Answer::new(411, &[], "MissingContentLength"),
+            Some(_) if sha256(&request.body) != hash => Answer::new(400, &[], "XAmzContentSHA256Mismatch"),
+            Some(_) => {
+                state.stored.push(request.body.clone());
+                Answer::new(200, &[], "")
+            }
+        };
     }
     let hash = request
         .path

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use needle_core::{DeviceSpec, Sampling};
+use needle_core::{DeviceSpec, Generation, Sampling};
 
 use crate::{commands, input::WrongUsage, numbers, version};
 
@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Download(commands::download::Args),
     /// List, check or remove downloaded weights
     Models(commands::models::Args),
+    /// Pack a checkpoint, with adapters put into it, as one archive
+    Build(commands::build::Args),
     /// Print a script that completes this command in a shell
     Completions(CompletionsArgs),
     /// Print a page for `man`
@@ -54,6 +56,10 @@ pub(crate) struct ModelArgs {
     /// the small built-in one [default: needle2, downloaded once]
     #[arg(long, short, value_name = "FILE|NAME|demo")]
     pub(crate) model: Option<String>,
+
+    /// Which published weights, where --model names none; Needle 3 can be downloaded and inspected, not run yet
+    #[arg(long, value_name = "2|3", conflicts_with = "model", default_value = "2", value_parser = numbers::generation)]
+    pub(crate) generation: Generation,
 
     /// SentencePiece model for a checkpoint without a tokenizer [default: the model file's own]
     #[arg(long, value_name = "FILE")]

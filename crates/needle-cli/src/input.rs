@@ -3,12 +3,13 @@
 use std::{
     fs,
     io::{self, Read},
+    path::Path,
     sync::Arc,
 };
 
 use anyhow::{Context, Result, bail};
 use needle_core::{
-    Checkpoint, Engine, EngineOptions, Generation, Needle, NeedleBuilder, Tokenizer, ToolSet,
+    Checkpoint, Engine, EngineOptions, Generation, Needle, NeedleBuilder, Provenance, Tokenizer, ToolSet,
     cpu::{CpuOptions, Threads},
     parse_dtype,
 };
@@ -53,6 +54,12 @@ pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
     } else {
         Progress::stderr()
     };
+    if args.generation == Generation::Three {
+        bail!(WrongUsage(
+            "--generation 3: Needle 3 cannot be run yet; `needle download needle3` and `needle inspect needle3` work"
+                .into()
+        ));
+    }
     let checkpoint = checkpoint(args.model.as_deref(), &progress)?;
     let dtype = args.dtype.as_deref().map(parse_dtype).transpose()?;
     let threads = Threads::Exactly(args.threads);
@@ -85,6 +92,29 @@ pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
         notice::say(format!("device: {} {dtype}{why}", device.name));
     }
     Ok(engine)
+}
+
+/// Says so when the model was built for other tools than these.
+pub(crate) fn warn_of_other_tools(engine: &Engine, tools: &ToolSet) {
+    let file = Path::new(engine.source());
+    if !file.is_file() {
+        return;
+    }
+    let warning = match Provenance::beside(file) {
+        Ok(None) => return,
+        Ok(Some(record)) if record.weights != engine.fingerprint() => {
+            format!(
+                "{} is the record of another archive",
+                Provenance::path_of(file).display()
+            )
+        }
+        Ok(Some(record)) => match record.changed_tools(&tools.fingerprints()) {
+            None => return,
+            Some(changes) => format!("the model was built for other tools: {changes}"),
+        },
+        Err(error) => error.to_string(),
+    };
+    notice::say(format!("warning: {}", notice::flat(&warning)));
 }
 
 /// An agent with these tools and what the command line says about them.

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Download(args) => commands::download::run(&args),
         Command::Models(args) => commands::models::run(&args),
+        Command::Build(args) => commands::build::run(&args),
         Command::Completions(args) => commands::shell::completions(&args),
         Command::Man(args) => commands::shell::man(&args),
     };
@@ -67,7 +68,7 @@ const WELCOME: &str = "\
 needle turns words into tool calls.
 
   needle run --model demo --tools examples/home.json \"dim the kitchen to 30\"   try the built-in model
-  needle run --model FILE --tools TOOLS.json \"what to do\"                      run a model file
+  needle run --tools TOOLS.json \"what to do\"                                   run Needle 2, downloaded once
   needle --help                                                                everything else";
 
 /// Whoever reads our output may stop early.

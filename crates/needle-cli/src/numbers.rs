@@ -3,6 +3,7 @@
 use std::ops::RangeBounds;
 
 use clap::builder::RangedU64ValueParser;
+use needle_core::Generation;
 
 /// A count that is at least 1.
 pub(crate) fn count() -> RangedU64ValueParser<usize> {
@@ -27,6 +28,15 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
 /// A confidence, from 0 to 1.
 pub(crate) fn confidence(text: &str) -> Result<f32, String> {
     Ok(within(text, 0.0..=1.0, "from 0 to 1")? as f32)
+}
+
+/// A generation of Needle.
+pub(crate) fn generation(text: &str) -> Result<Generation, String> {
+    match text {
+        "2" => Ok(Generation::Two),
+        "3" => Ok(Generation::Three),
+        _ => Err("expected 2 or 3".into()),
+    }
 }
 
 fn within(text: &str, range: impl RangeBounds<f64>, words: &str) -> Result<f64, String> {

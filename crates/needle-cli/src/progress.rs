@@ -42,6 +42,18 @@ impl Progress {
         Self { bar, speech }
     }
 
+    /// A bar for values that are packed; hidden where standard error is no terminal.
+    pub(crate) fn of_values(&self) -> ProgressBar {
+        let bar = match self.speech {
+            Speech::Lines => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
+            Speech::Nothing => ProgressBar::hidden(),
+        };
+        if let Ok(style) = ProgressStyle::with_template("packing {bar:30} {percent} %, {eta} left") {
+            bar.set_style(style);
+        }
+        bar
+    }
+
     /// Takes one report.
     pub(crate) fn show(&self, event: Event<'_>) {
         match event {
@@ -62,6 +74,15 @@ impl Progress {
                         String::new()
                     };
                     self.say(&format!("downloading {name}{size}{from}"));
+                }
+            }
+            Event::Sending { name, total_bytes } => {
+                self.bar.set_message(name.to_owned());
+                self.bar.set_length(total_bytes);
+                self.bar.set_position(0);
+                self.bar.reset_eta();
+                if self.bar.is_hidden() {
+                    self.say(&format!("uploading {name}, {:.1} MB", total_bytes as f64 / 1e6));
                 }
             }
             Event::Advanced { done_bytes } => self.bar.set_position(done_bytes),

@@ -3,6 +3,9 @@
 //! `NEEDLE_UPDATE_SNAPSHOTS=1 cargo test -p needle-cli` writes them anew; read the difference before committing it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "cli/build.rs"]
+mod build;
+
 use std::{
     fs,
     io::Write,
@@ -20,6 +23,7 @@ fn command(arguments: &[&str]) -> Command {
         .args(arguments)
         .current_dir(repository())
         .env_remove("RUST_BACKTRACE")
+        .env_remove("NEEDLE_HF_REPO")
         .env("HF_HUB_OFFLINE", "1")
         .env("HF_HOME", std::env::temp_dir().join("needle-cli-tests-empty-cache"))
         .env("COLUMNS", "100")
@@ -304,6 +308,7 @@ fn every_command_describes_its_flags() {
         "retrieve",
         "inspect",
         "tokenize",
+        "build",
         "devices",
         "doctor",
         "download",
@@ -341,6 +346,26 @@ fn inspect_opens_generation_three_and_running_it_says_what_is_missing() {
         &["run", "-q", "--model", file, "--tools", "examples/home.json", "hi"],
         "",
     );
+}
+
+#[test]
+fn a_generation_chooses_the_published_weights() {
+    let ask = |generation| {
+        needle(
+            &["run", "--generation", generation, "--tools", "examples/home.json", "hi"],
+            "",
+        )
+    };
+    snapshot(
+        "error_generation_3",
+        &["run", "--generation", "3", "--tools", "examples/home.json", "hi"],
+        "",
+    );
+    let two = String::from_utf8(ask("2").stderr).unwrap();
+    assert!(two.contains("Cactus-Compute/needle2"), "{two}");
+    assert_eq!(ask("4").status.code(), Some(2));
+    let both = [&HOME[..], &["--generation", "2", "hi"]].concat();
+    assert_eq!(needle(&both, "").status.code(), Some(2));
 }
 
 #[test]

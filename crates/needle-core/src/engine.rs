@@ -15,10 +15,9 @@ use crate::{
     error::{Error, Result},
     gpu::GpuOptions,
     grammar::Vocabulary,
-    json, prompt,
+    prompt,
     runner::Runner,
     tokenizer::Tokenizer,
-    weights::Weight,
 };
 
 /// Immutable and `Send + Sync`; hand out clones of its `Arc`.
@@ -110,7 +109,7 @@ impl Engine {
             vocabulary: OnceLock::new(),
             device,
             source: checkpoint.path.display().to_string(),
-            fingerprint: fingerprint(checkpoint),
+            fingerprint: checkpoint.fingerprint(),
         }))
     }
 
@@ -156,29 +155,4 @@ impl Engine {
         let made = Vocabulary::of(&self.tokenizer)?;
         Ok(self.vocabulary.get_or_init(|| made))
     }
-}
-
-/// Bytes of each tensor that the fingerprint reads; enough to tell weights apart, few enough to cost nothing at start.
-const SAMPLE: usize = 256;
-
-/// 64-bit FNV-1a over the geometry and the first bytes of every tensor.
-fn fingerprint(checkpoint: &Checkpoint) -> String {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    let mut take = |bytes: &[u8]| {
-        for byte in bytes {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    };
-    take(json::compact(&checkpoint.config.to_json().into()).as_bytes());
-    for (name, weight) in checkpoint.weights.iter() {
-        take(name.as_bytes());
-        let parts = match weight {
-            Weight::Dense(dense) => [&dense.bytes[..], &[]],
-            Weight::Packed(packed) => [packed.codes(), packed.norms()],
-        };
-        for bytes in parts {
-            take(&bytes[..bytes.len().min(SAMPLE)]);
-        }
-    }
-    format!("{hash:016x}")
 }

@@ -162,6 +162,8 @@ pub enum HubFault {
     Forbidden,
     /// 404: no such repository, revision or file, or no archive to choose.
     NotFound,
+    /// 413: the hub does not take as much.
+    TooLarge,
     /// 429, for longer than we are prepared to wait.
     RateLimited,
     /// Any other status that is not a success.

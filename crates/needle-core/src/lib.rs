@@ -6,9 +6,11 @@
 //! [`lora`], [`train`].
 //! [`quant`], [`weights`], [`checkpoint`], [`tokenizer`], [`json`], [`prompt`], [`ops`], [`model`], [`cpu`], [`gpu`], [`session`], [`decode`],
 //! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`].
+//! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`], [`agreement`].
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod agreement;
 pub mod checkpoint;
 pub mod config;
 pub mod cpu;
@@ -18,6 +20,7 @@ pub mod engine;
 pub mod error;
 pub mod extract;
 pub mod gpu;
+mod fingerprint;
 pub mod grammar;
 pub mod grounding;
 #[cfg(feature = "hub")]
@@ -39,7 +42,7 @@ pub mod train;
 pub mod weights;
 
 pub use agent::{Needle, NeedleBuilder, RunOptions, Strictness};
-pub use checkpoint::{Adapter, Checkpoint};
+pub use checkpoint::{Adapter, BitMap, Checkpoint, FileMark, Provenance, Written};
 pub use config::{Config, Generation};
 pub use decode::{
     Constraint, DecodeOptions, Flow, Generated, Overflow, Sampling, StopReason, generate, generate_within,

@@ -31,6 +31,9 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
         .map(|tool| equip(tool, programs.get(tool.name()), limit));
     let tools = ToolSet::new(equipped)?;
     let engine = input::engine(&args.model)?;
+    if !args.model.quiet {
+        input::warn_of_other_tools(&engine, &declared);
+    }
     let mut builder = input::agent(&engine, &tools, &args.tools)
         .sampling(sampling)
         .max_new_tokens(args.decode.max_new_tokens);

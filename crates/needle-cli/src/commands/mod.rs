@@ -1,5 +1,6 @@
 //! One subcommand a file.
 
+pub(crate) mod build;
 pub(crate) mod chat;
 pub(crate) mod devices;
 pub(crate) mod doctor;

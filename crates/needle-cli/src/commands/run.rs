@@ -23,6 +23,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     }
     let tools = input::tool_set(&args.tools.tools)?;
     let engine = input::engine(&args.model)?;
+    if !args.model.quiet {
+        input::warn_of_other_tools(&engine, &tools);
+    }
     let mut builder = input::agent(&engine, &tools, &args.tools)
         .sampling(sampling)
         .max_new_tokens(args.decode.max_new_tokens);

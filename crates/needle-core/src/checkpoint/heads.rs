@@ -4,6 +4,7 @@ use super::layout::Slot;
 use crate::{
     config::{Config, Generation},
     error::{Error, Result},
+    weights::Weights,
 };
 
 // Far above any published head, low enough that no product of sizes overflows.
@@ -33,6 +34,24 @@ pub(super) struct HeadSizes {
     pub(super) width: usize,
 }
 
+/// The heads that the weights hold, in an archive's order.
+pub(super) fn present(config: &Config, weights: &Weights) -> Result<Vec<(Head, HeadSizes)>> {
+    let mut heads = vec![];
+    for &head in Head::all(config.generation) {
+        let prefix = format!("heads.{}.", head.name());
+        if !weights.iter().any(|(name, _)| name.starts_with(&prefix)) {
+            continue;
+        }
+        let sizes = head.sizes(config.generation, |leaf, _, axis| {
+            let name = format!("{prefix}{leaf}");
+            let size = weights.get(&name)?.shape().get(axis).copied();
+            size.ok_or_else(|| Error::config("heads", format!("{name} has no axis {axis}")))
+        });
+        heads.push((head, sizes?));
+    }
+    Ok(heads)
+}
+
 impl Head {
     /// The heads of a generation in an archive's order; their code there is the place plus one.
     pub(super) fn all(generation: Generation) -> &'static [Self] {
@@ -40,6 +59,12 @@ impl Head {
             Generation::Two => &[Self::Contrastive, Self::Confidence],
             Generation::Three => &[Self::Embedding, Self::Confidence, Self::Router],
         }
+    }
+
+    /// Its number in an archive's manifest.
+    pub(super) fn code(self, generation: Generation) -> f32 {
+        let place = Self::all(generation).iter().position(|&head| head == self);
+        place.map_or(0.0, |place| (place + 1) as f32)
     }
 
     /// The canonical name, after `heads.`.

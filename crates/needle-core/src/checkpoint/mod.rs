@@ -2,10 +2,10 @@
 //!
 //! | content | read by | written by |
 //! | --- | --- | --- |
-//! | `.cact` archive of generation 2 or 3 | `cact` | – |
+//! | `.cact` archive of generation 2 or 3 | `cact` | `export`, `cact/write` (generation 2) |
 //! | float checkpoint, safetensors | `safetensors`, `float`, `tree` | `save` |
 //! | float checkpoint, Python pickle | `pickle`, `float`, `tree` | – |
-//! | adapter, safetensors or pickle | `adapter` | `save_adapter`, `pickle_writer` |
+//! | adapter, safetensors or pickle | `adapter` (`merge` puts it into weights) | `save_adapter`, `pickle_writer` |
 //! | state of a training run, safetensors | `tensor_file` | `tensor_file` |
 //!
 //! `layout` and `heads` list the tensors of a geometry; readers and writer walk the same lists.
@@ -14,14 +14,19 @@
 //! sizes that a file states are compared with the file's own.
 
 mod adapter;
+mod bit_map;
 mod cact;
+mod export;
 mod float;
 mod heads;
 mod info;
 mod layout;
+mod merge;
 mod pickle;
 mod pickle_writer;
+mod provenance;
 mod python_json;
+mod replace;
 mod safetensors;
 mod save;
 mod save_adapter;
@@ -35,9 +40,13 @@ use std::{
 };
 
 pub use adapter::Adapter;
+pub use bit_map::BitMap;
+pub use export::Written;
 pub use info::{Encoding, FormatInfo, FormatKind, Record};
 pub(crate) use layout::shapes;
+pub(crate) use replace::replace;
 pub(crate) use tensor_file::NamedTensors;
+pub use provenance::{FileMark, Provenance};
 
 use crate::{
     config::Config,

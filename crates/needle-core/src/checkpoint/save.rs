@@ -1,10 +1,9 @@
-//! Writing a float checkpoint: one pass over the layout, to a temporary file that is renamed when it is complete.
+//! Writing a float checkpoint: one pass over the layout.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File, OpenOptions},
-    io::{self, BufWriter, Write},
-    path::{Path, PathBuf},
+    io::{self, Write},
+    path::Path,
 };
 
 use candle_core::DType;
@@ -13,9 +12,10 @@ use serde_json::{Map, Value, json};
 use super::{
     Checkpoint,
     float::FORMAT_VERSION,
-    heads::{Head, HeadSizes},
+    heads::{self, Head, HeadSizes},
     layout::{self, Form, Presence, Slot},
     python_json::dumps,
+    replace::replace,
     values,
 };
 use crate::{
@@ -32,18 +32,9 @@ pub(super) fn write(checkpoint: &Checkpoint, path: &Path) -> Result<()> {
     let io = |source| Error::io(path, source);
     let metadata = metadata(checkpoint, &heads).map_err(io)?;
     let header = header(&tensors, &metadata).map_err(io)?;
-    write_whole(path, |file| write_all(file, &header, &tensors))
-}
-
-/// Writes a file that appears at `path` only when it is complete.
-pub(super) fn write_whole(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> Result<()> {
-    let io = |source| Error::io(path, source);
-    let (temporary, file) = create_beside(path).map_err(io)?;
-    let written = write(file).and_then(|()| fs::rename(&temporary, path));
-    written.map_err(|error| {
-        // The first fault is the one to report; the temporary file may be gone already.
-        let _ = fs::remove_file(&temporary);
-        io(error)
+    replace(path, |out| {
+        out.write_all(&header)?;
+        tensors.iter().try_for_each(|tensor| tensor.write(out))
     })
 }
 
@@ -59,7 +50,7 @@ impl Stored<'_> {
         self.slot.stored_in_tree().iter().product::<usize>() * self.dtype.size_in_bytes()
     }
 
-    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         for part in &self.parts {
             let narrow = matches!(part, Weight::Dense(dense) if dense.dtype == self.dtype);
             match part {
@@ -122,21 +113,10 @@ fn tensors(checkpoint: &Checkpoint) -> Result<(Vec<Stored<'_>>, Heads)> {
         config, weights, path, ..
     } = checkpoint;
     let mut slots: Vec<Slot> = layout::tree(config).collect();
-    let mut heads = vec![];
-    for &head in Head::all(config.generation) {
-        let prefix = format!("heads.{}.", head.name());
-        if !weights.iter().any(|(name, _)| name.starts_with(&prefix)) {
-            continue;
-        }
-        let sizes = head.sizes(config.generation, |leaf, _, axis| {
-            let name = format!("{prefix}{leaf}");
-            let size = weights.get(&name)?.shape().get(axis).copied();
-            size.ok_or_else(|| Error::tensor(path, name, format!("has no axis {axis}")))
-        });
-        let sizes = sizes.map_err(|error| error.in_file(path))?;
+    let heads = heads::present(config, weights).map_err(|error| error.in_file(path))?;
+    for &(head, sizes) in &heads {
         slots.extend(head.slots(config, sizes));
         slots.extend(head.training_slots());
-        heads.push((head, sizes));
     }
     if config.generation == Generation::Two && weights.iter().any(|(name, _)| name.starts_with("mtp.")) {
         slots.extend(layout::next_token_block(config));
@@ -251,29 +231,4 @@ fn header(tensors: &[Stored], metadata: &BTreeMap<String, String>) -> io::Result
     let mut header = (text.len() as u64).to_le_bytes().to_vec();
     header.append(&mut text);
     Ok(header)
-}
-
-fn write_all(file: File, header: &[u8], tensors: &[Stored]) -> io::Result<()> {
-    let mut out = BufWriter::new(file);
-    out.write_all(header)?;
-    for tensor in tensors {
-        tensor.write(&mut out)?;
-    }
-    out.into_inner()?.sync_all()
-}
-
-/// A new file in the folder of `path`, so that renaming it never crosses a file system.
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    let name = path.file_name().ok_or_else(|| io::Error::other("names no file"))?;
-    for attempt in 0..100 {
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}-{attempt}.part", std::process::id()));
-        let temporary = path.with_file_name(hidden);
-        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.map(|file| (temporary, file)),
-        }
-    }
-    Err(io::Error::other("100 unfinished files lie beside it"))
 }

@@ -1,6 +1,6 @@
 //! Writing an adapter: safetensors with JSON metadata, or the pickle that the reference of generation 2 reads.
 
-use std::{io::Write, path::Path};
+use std::path::Path;
 
 use candle_core::{DType, Device};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use super::{
     Adapter,
     adapter::{BLOCK, PROJECTIONS},
     pickle_writer::PickleWriter,
-    save::write_whole,
+    replace::replace,
     tensor_file::serialize,
 };
 use crate::{
@@ -32,10 +32,7 @@ impl Adapter {
             Some(extension) if extension == "pkl" => self.pickle(&stored),
             _ => self.safetensors(&stored, path)?,
         };
-        write_whole(path, |mut file| {
-            file.write_all(&bytes)?;
-            file.sync_all()
-        })
+        replace(path, |out| out.write_all(&bytes))
     }
 
     /// The factors of all layers, one array a projection and factor, in alphabetical order.

@@ -1,13 +1,13 @@
 //! A file of named float32 tensors and text: what a training run keeps of itself.
 
-use std::{collections::BTreeMap, io::Write, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use candle_core::{DType, Device, Tensor};
 use safetensors::{Dtype, tensor::TensorView};
 
 use super::{
     safetensors::{Contents, is_it, read},
-    save::write_whole,
+    replace::replace,
 };
 use crate::{
     error::{Error, Result},
@@ -45,10 +45,7 @@ impl NamedTensors {
         }
         let metadata = self.metadata.iter().map(|(key, text)| (key.clone(), text.clone()));
         let bytes = serialize(&stored, metadata.collect()).map_err(|error| Error::format(path, error.to_string()))?;
-        write_whole(path, |mut file| {
-            file.write_all(&bytes)?;
-            file.sync_all()
-        })
+        replace(path, |out| out.write_all(&bytes))
     }
 }
 

@@ -42,10 +42,10 @@ pub(super) struct Content {
 }
 
 pub(super) struct Client {
-    endpoint: String,
-    origin: Origin,
-    token: Option<Secret>,
-    agents: Agents,
+    pub(super) endpoint: String,
+    pub(super) origin: Origin,
+    pub(super) token: Option<Secret>,
+    pub(super) agents: Agents,
     pub(super) patience: Patience,
 }
 
@@ -196,7 +196,7 @@ impl Client {
     }
 
     /// Runs `exchange` again while that can help and patience lasts.
-    fn patiently<T>(&self, notify: &mut dyn FnMut(Event<'_>), exchange: impl Fn() -> Tried<T>) -> Tried<T> {
+    pub(super) fn patiently<T>(&self, notify: &mut dyn FnMut(Event<'_>), exchange: impl Fn() -> Tried<T>) -> Tried<T> {
         let mut tries = 0;
         loop {
             match exchange() {
@@ -314,11 +314,11 @@ fn content_range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
     Some((start.trim().parse().ok()?, total.trim().parse().ok()))
 }
 
-fn bad_address(url: &str) -> Failure {
+pub(super) fn bad_address(url: &str) -> Failure {
     Failure::new(HubFault::NotAHub, Remedy::Nothing, format!("not an address: {url:?}"))
 }
 
-fn not_a_hub(address: &str, headers: &HeaderMap, found: &str) -> Failure {
+pub(super) fn not_a_hub(address: &str, headers: &HeaderMap, found: &str) -> Failure {
     let page = match text(headers, "content-type") {
         Some(kind) if kind.starts_with("text/html") => ", with a web page: a login page or a proxy's notice?",
         _ => "; is HF_ENDPOINT a hub, and is a proxy in between?",

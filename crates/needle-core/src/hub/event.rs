@@ -1,8 +1,8 @@
-//! What a download reports while it runs.
+//! What a transfer reports while it runs.
 
 use std::time::Duration;
 
-/// What happens during a download, for a progress bar.
+/// What happens during a download or an upload, for a progress bar.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
@@ -15,7 +15,14 @@ pub enum Event<'a> {
         /// Size of the file, where the hub states it.
         total_bytes: Option<u64>,
     },
-    /// More bytes are on the disk.
+    /// Bytes of a file begin to go out; again after each failed try.
+    Sending {
+        /// `org/repo/file`.
+        name: &'a str,
+        /// Size of the file.
+        total_bytes: u64,
+    },
+    /// More bytes are on the disk, or have gone out.
     Advanced {
         /// Bytes so far, from the start of the file.
         done_bytes: u64,

@@ -95,6 +95,7 @@ impl Failure {
                 };
                 fail(HubFault::NotFound, Remedy::Nothing, what)
             }
+            413 => fail(HubFault::TooLarge, Remedy::Nothing, "413: too large for the hub"),
             416 => fail(
                 HubFault::Corrupt,
                 Remedy::Restart,

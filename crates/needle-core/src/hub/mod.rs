@@ -28,7 +28,9 @@ mod lock;
 mod names;
 mod options;
 mod request;
+mod sending;
 mod stated;
+mod upload;
 
 use std::path::{Path, PathBuf};
 
@@ -41,6 +43,7 @@ pub use located::{Located, Source};
 pub use options::{Access, HubOptions, Patience, Proxies, Secret};
 use request::FileChoice;
 pub use request::{Freshness, ModelRequest, ModelSource};
+pub use upload::{UploadFile, Uploaded, checked_repository};
 
 use crate::error::{Error, HubFault, Result};
 

@@ -98,6 +98,11 @@ impl Packed {
         &self.table
     }
 
+    /// Whether the levels are the standard codebook's, so that the codes mean the same in any archive.
+    pub(crate) fn has_standard_levels(&self) -> bool {
+        table(self.width, &super::levels(self.width, self.group)).is_ok_and(|standard| standard == self.table)
+    }
+
     /// All codes, [`Self::row_bytes`] a row.
     pub fn codes(&self) -> &[u8] {
         &self.codes

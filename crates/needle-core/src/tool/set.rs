@@ -1,6 +1,6 @@
 //! A set of tools whose schemas have been read: what grammars, prompts and the last check work from.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{Tool, ToolCall, read};
 use crate::error::{Error, Result};
 use crate::schema::{self, Fault, Node, Parameters};
+use crate::{fingerprint, json};
 
 /// Something about a tool that is read in some way all the same, and may not be what its author meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +96,12 @@ impl ToolSet {
     /// The list of tools as it goes into the prompt: every tool as it was given, without its wrapper.
     pub fn to_json(&self) -> Value {
         self.tools().map(|tool| tool.to_json().clone()).collect()
+    }
+
+    /// SHA-256 of every tool as it goes into the prompt, by name.
+    pub fn fingerprints(&self) -> BTreeMap<String, String> {
+        let hash = |tool: &Tool| fingerprint::sha256(json::compact(tool.to_json()).as_bytes());
+        self.tools().map(|tool| (tool.name.clone(), hash(tool))).collect()
     }
 
     /// The tools in order.

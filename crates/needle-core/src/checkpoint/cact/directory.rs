@@ -12,8 +12,8 @@ use crate::{
     weights::Bytes,
 };
 
-const RECORD_BYTES: usize = 44;
-const ALIGNMENT: usize = 64;
+pub(super) const RECORD_BYTES: usize = 44;
+pub(super) const ALIGNMENT: usize = 64;
 
 /// A reason, without the file and the tensor.
 type Read<T> = std::result::Result<T, String>;

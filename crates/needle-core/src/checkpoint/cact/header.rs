@@ -14,6 +14,9 @@ const TAG_THREE: u32 = 0x05E1_2A84;
 /// Levels of the 2-, 3- and 4-bit codebooks, one after another.
 const LEVELS: usize = 4 + 8 + 16;
 
+/// Places for engram orders, and for sites, in a generation-2 header.
+const ENGRAM_PLACES: usize = 4;
+
 /// Layers that the bit mask of generation 3's global layers can name.
 const MASK_LAYERS: usize = 64;
 
@@ -105,6 +108,71 @@ impl Header {
         };
         self.levels.get(range)
     }
+}
+
+/// A generation-2 header: the geometry, then the levels.
+///
+/// # Errors
+/// [`Error::Config`] and [`Error::Unsupported`] for what the header has no word for.
+pub(super) fn two(config: &Config, kv_window: usize, record_count: usize, levels: &[f32]) -> Result<Vec<u8>> {
+    if config.qk_head_dim != config.v_head_dim {
+        let (qk, v) = (config.qk_head_dim, config.v_head_dim);
+        return Err(Error::config(
+            "v_head_dim",
+            format!("an archive has one head width, found {qk} and {v}"),
+        ));
+    }
+    if config.sliding_window != 0 {
+        return Err(Error::config(
+            "sliding_window",
+            "a generation-2 archive has no word for it",
+        ));
+    }
+    let engram = &config.engram;
+    for (field, values) in [("engram_orders", &engram.orders), ("engram_layers", &engram.layers)] {
+        if values.len() > ENGRAM_PLACES {
+            return Err(Error::config(
+                field,
+                format!("an archive has room for {ENGRAM_PLACES}, found {}", values.len()),
+            ));
+        }
+    }
+    let kv_bits = if config.kv_bits == 0 { 8 } else { config.kv_bits };
+    let sizes = [
+        record_count,
+        levels.len(),
+        kv_window,
+        kv_bits,
+        config.vocab_size,
+        config.d_model,
+        config.num_heads,
+        config.num_kv_heads,
+        config.num_layers,
+        config.qk_head_dim,
+        config.max_seq_len,
+        config.hada_n(),
+        config.mhc_lanes,
+        engram.slots,
+        config.engram_sub_dim(),
+        config.engram_tables(),
+        ENGRAM_TAPS,
+        config.engram_dilation(),
+    ];
+    let places = |values: &[usize]| {
+        let padded = values.iter().copied().chain(std::iter::repeat(0)).take(ENGRAM_PLACES);
+        std::iter::once(values.len()).chain(padded).collect::<Vec<_>>()
+    };
+    let mut bytes = TAG_TWO.to_le_bytes().to_vec();
+    for size in sizes
+        .into_iter()
+        .chain(places(&engram.orders))
+        .chain(places(&engram.layers))
+    {
+        bytes.extend((size as u32).to_le_bytes());
+    }
+    bytes.extend((config.rope_theta as f32).to_le_bytes());
+    bytes.extend(levels.iter().flat_map(|level| level.to_le_bytes()));
+    Ok(bytes)
 }
 
 fn check_levels(levels: &[f32]) -> std::result::Result<(), String> {

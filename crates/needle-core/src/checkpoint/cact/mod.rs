@@ -3,6 +3,7 @@
 
 mod directory;
 mod header;
+mod write;
 
 use std::path::Path;
 
@@ -26,6 +27,7 @@ use crate::{
     weights::{Bytes, Dense, Order, Weight, Weights},
 };
 pub(super) use header::{is_it, near_miss};
+pub(super) use write::archive;
 
 /// Bytes of a tokenizer before its pieces: their number, four special ids, two flags.
 const TOKENIZER_HEADER_BYTES: usize = 24;

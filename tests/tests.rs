@@ -3,6 +3,7 @@
 
 mod agent;
 mod allocations;
+mod data;
 mod formats;
 mod golden;
 mod grammar;
@@ -10,4 +11,5 @@ mod grounding;
 mod hub;
 mod parity;
 mod prompt;
+mod score;
 mod tokenizer;

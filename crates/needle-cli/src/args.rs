@@ -39,6 +39,10 @@ pub(crate) enum Command {
     Download(commands::download::Args),
     /// List, check or remove downloaded weights
     Models(commands::models::Args),
+    /// Check, count or split a file of examples
+    Data(commands::data::Args),
+    /// Ask a model every query of a file and count how often it calls what is wanted
+    Eval(commands::eval::Args),
     /// Print a script that completes this command in a shell
     Completions(CompletionsArgs),
     /// Print a page for `man`

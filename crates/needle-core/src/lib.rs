@@ -2,13 +2,14 @@
 //!
 //! Most users need [`Needle`] and [`Tool`]: see [`agent`]. Beneath, in reading order: [`error`], [`device`], [`config`],
 //! [`quant`], [`weights`], [`checkpoint`], [`tokenizer`], [`json`], [`prompt`], [`ops`], [`model`], [`cpu`], [`session`], [`decode`],
-//! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`].
+//! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`], [`data`], [`score`].
 #![warn(missing_docs)]
 
 pub mod agent;
 pub mod checkpoint;
 pub mod config;
 pub mod cpu;
+pub mod data;
 pub mod decode;
 pub mod device;
 pub mod engine;
@@ -27,6 +28,7 @@ pub mod response;
 pub mod retrieval;
 pub mod runner;
 pub mod schema;
+pub mod score;
 pub mod session;
 pub mod tokenizer;
 pub mod tool;

@@ -4,6 +4,7 @@
 mod agent;
 mod allocations;
 mod cpu;
+mod data;
 mod formats;
 mod golden;
 mod gpu;
@@ -12,5 +13,6 @@ mod grounding;
 mod hub;
 mod parity;
 mod prompt;
+mod score;
 mod tokenizer;
 mod train;

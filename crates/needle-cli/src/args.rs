@@ -43,6 +43,10 @@ pub(crate) enum Command {
     Models(commands::models::Args),
     /// Pack a checkpoint, with adapters put into it, as one archive
     Build(commands::build::Args),
+    /// Check, count or split a file of examples
+    Data(commands::data::Args),
+    /// Ask a model every query of a file and count how often it calls what is wanted
+    Eval(commands::eval::Args),
     /// Print a script that completes this command in a shell
     Completions(CompletionsArgs),
     /// Print a page for `man`

@@ -41,6 +41,7 @@ pub(crate) fn for_error(error: &anyhow::Error) -> Option<&'static str> {
             "`needle devices` lists what this build and this machine have; --device auto takes the best"
         }
         Error::Tokenizer(_) => "archives carry their tokenizer; for a checkpoint give one with --tokenizer FILE",
+        Error::Example(_) => "`needle data check FILE` names every line that cannot be used, and why",
         Error::Tools(_) => "examples/home.json shows the form of a tools file",
         _ => return None,
     })

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use needle_core::{
     Checkpoint, Engine, EngineOptions, Generation, Needle, NeedleBuilder, Provenance, Tokenizer, ToolSet,
     cpu::{CpuOptions, Threads},
+    data::{Dataset, Rejected},
     parse_dtype,
 };
 
@@ -166,6 +167,64 @@ pub(crate) fn apart((first, source): (&str, &str), (second, other): (&str, Optio
         return Err(WrongUsage(format!("{first} and {second} cannot both come from stdin")));
     }
     Ok(())
+}
+
+/// Examples from a file or from stdin.
+pub(crate) fn dataset(source: &str) -> Result<Dataset> {
+    Ok(match source {
+        "-" => Dataset::read(io::stdin().lock(), source_name(source))?,
+        path => Dataset::open(path.as_ref())?,
+    })
+}
+
+/// What to call a source in messages.
+pub(crate) fn source_name(source: &str) -> &str {
+    match source {
+        "-" => "stdin",
+        path => path,
+    }
+}
+
+/// All of a file or of stdin.
+pub(crate) fn bytes(source: &str) -> Result<Vec<u8>> {
+    if source == "-" {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).context("stdin")?;
+        return Ok(bytes);
+    }
+    fs::read(source).with_context(|| source.to_owned())
+}
+
+/// Findings of a kind that are said one by one; of more, only how many there are.
+const MOST_SAID: usize = 5;
+
+/// Says aloud what is wrong or odd about a file of examples.
+pub(crate) fn say_findings(data: &Dataset) {
+    say_rejected(&data.rejected);
+    let warnings: Vec<String> = data.warnings.iter().map(ToString::to_string).collect();
+    say_some(&warnings, "with a warning");
+    if !data.duplicates.is_empty() {
+        let count = data.duplicates.len();
+        notice::say(format!("warning: {count} rows say the same as an earlier one"));
+    }
+}
+
+/// Says aloud which lines cannot be used.
+pub(crate) fn say_rejected(rejected: &[Rejected]) {
+    let rejected: Vec<String> = rejected.iter().map(ToString::to_string).collect();
+    say_some(&rejected, "rejected");
+}
+
+fn say_some(lines: &[String], what: &str) {
+    for line in lines.iter().take(MOST_SAID) {
+        notice::say(format!("warning: {}", notice::flat(line)));
+    }
+    if lines.len() > MOST_SAID {
+        notice::say(format!(
+            "warning: {} lines {what} in all; `needle data check` names them",
+            lines.len()
+        ));
+    }
 }
 
 /// The argument, or all of stdin where there is none. A last line break is not part of it.

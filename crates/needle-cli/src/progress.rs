@@ -11,6 +11,15 @@ pub(crate) fn of_bytes(total: Option<u64>) -> ProgressBar {
     total.map_or_else(ProgressBar::new_spinner, ProgressBar::new)
 }
 
+/// A bar for cases that are answered; hidden where standard error is no terminal.
+pub(crate) fn of_cases(total: usize) -> ProgressBar {
+    let bar = ProgressBar::new(total as u64);
+    match ProgressStyle::with_template("{bar:30} {pos} of {len}, {msg}, {eta} left") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
 const TEMPLATE: &str = "{msg} {bar:30} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
 
 /// Shows what a download reports; nothing as long as there is nothing to report.

@@ -73,7 +73,7 @@ fn steady(text: &str) -> String {
     let mut steady = String::new();
     for line in text.replace(&std::env::temp_dir().display().to_string(), "TMP").lines() {
         let mut line = line.to_owned();
-        for key in ["prefill_tps", "decode_tps", "peak_ram_mb"] {
+        for key in ["prefill_tps", "decode_tps", "peak_ram_mb", "elapsed_ms"] {
             line = without_number(&line, &format!("\"{key}\":"));
         }
         if let Some(at) = line.find("(commit ") {
@@ -309,8 +309,10 @@ fn every_command_describes_its_flags() {
         "inspect",
         "tokenize",
         "build",
+        "data",
         "devices",
         "doctor",
+        "eval",
         "download",
         "models",
         "completions",
@@ -492,6 +494,110 @@ fn extract_reads_one_text_and_many_lines() {
 #[test]
 fn retrieval_says_that_the_demo_has_no_head() {
     snapshot("embed_demo", &["embed", "-q", "-m", "demo", "hello"], "");
+}
+
+/// Lines of every sort: sound, wrong about their own tool, broken, the same again.
+const EXAMPLES: &str = r#"{"query":"make it 21 in here","tools":[{"name":"set_thermostat","description":"Set the thermostat to a temperature.","parameters":{"type":"object","properties":{"temperature":{"type":"integer","maximum":30}},"required":["temperature"]}}],"answers":[{"name":"set_thermostat","arguments":{"temperature":21}}]}
+
+{"query":"make it 45","tools":[{"name":"set_thermostat","parameters":{"type":"object","properties":{"temperature":{"type":"integer","maximum":30}},"required":["temperature"]}}],"answers":[{"name":"set_thermostat","arguments":{"temperature":45}}]}
+{"query":"ping","tools":"[{\"name\":","answers":[]}
+{"query":"tell me a joke","tools":[{"name":"ping"}],"answers":[]}
+{"query":"Tell me a joke!","tools":"[{\"name\": \"ping\"}]","answers":[]}
+"#;
+
+#[test]
+fn data_check_names_every_line() {
+    snapshot("data_check", &["data", "check", "-"], EXAMPLES);
+    snapshot(
+        "data_check_json",
+        &["data", "check", "-", "--json", "-m", "demo", "--max-len", "60"],
+        EXAMPLES,
+    );
+    snapshot("data_check_sound", &["data", "check", "examples/finetune.jsonl"], "");
+    snapshot("data_check_nothing", &["data", "check", "-"], "\n");
+}
+
+#[test]
+fn data_stats_counts_the_sample() {
+    snapshot(
+        "data_stats",
+        &["data", "stats", "examples/finetune.jsonl", "-m", "demo"],
+        "",
+    );
+    let output = needle(&["data", "stats", "examples/finetune.jsonl", "--json"], "");
+    let counts: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!(counts["rows"].as_u64().unwrap() >= 200 && counts["tokens"].is_null());
+}
+
+#[test]
+fn data_split_writes_both_sides_and_replaces_nothing_unasked() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("split");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("rows.jsonl");
+    fs::copy(repository().join("examples/finetune.jsonl"), &file).unwrap();
+    let arguments = ["data", "split", file.to_str().unwrap(), "--val-split", "0.2", "--json"];
+    let output = needle(&arguments, "");
+    let report: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let lines = |name: &str| -> Vec<String> {
+        let text = fs::read_to_string(folder.join(name)).unwrap();
+        text.lines().map(str::to_owned).collect()
+    };
+    let (train, held_out, all) = (
+        lines("rows.train.jsonl"),
+        lines("rows.held-out.jsonl"),
+        lines("rows.jsonl"),
+    );
+    assert_eq!(report["train"]["rows"], train.len());
+    assert_eq!(report["held_out"]["rows"], held_out.len());
+    assert_eq!(
+        (train.len() + held_out.len(), held_out.len()),
+        (all.len(), (all.len() as f64 * 0.2).round() as usize)
+    );
+    assert!(held_out.iter().all(|line| !train.contains(line)));
+    let again = needle(&arguments, "");
+    assert_eq!(again.status.code(), Some(1));
+    assert!(
+        String::from_utf8(again.stderr)
+            .unwrap()
+            .contains("exists; --force replaces it")
+    );
+    assert!(
+        needle(&[arguments.as_slice(), &["--force"]].concat(), "")
+            .status
+            .success()
+    );
+    assert_eq!(lines("rows.held-out.jsonl"), held_out);
+    assert_eq!(needle(&["data", "split", "-"], EXAMPLES).status.code(), Some(2));
+}
+
+const EVAL: [&str; 6] = ["eval", "-m", "demo", "--device", "cpu", "-"];
+
+#[test]
+fn eval_counts_and_shows_what_went_wrong() {
+    snapshot("eval", &[EVAL.as_slice(), &["--show-errors", "3"]].concat(), EXAMPLES);
+    snapshot(
+        "eval_json",
+        &[EVAL.as_slice(), &["--json", "-q", "--limit", "2"]].concat(),
+        EXAMPLES,
+    );
+    snapshot("eval_nothing", &[EVAL.as_slice(), &["-q"]].concat(), "{}\n");
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("eval.md");
+    let tools = [
+        "--tools",
+        "examples/home.json",
+        "-q",
+        "--markdown",
+        file.to_str().unwrap(),
+    ];
+    assert!(needle(&[EVAL.as_slice(), &tools].concat(), EXAMPLES).status.success());
+    let tables = fs::read_to_string(&file).unwrap();
+    assert!(
+        tables.contains("| all | 4 |") && tables.contains("| set_thermostat | 2 |"),
+        "{tables}"
+    );
+    let answers = [EVAL.as_slice(), &["-q", "--answers", "examples/home.json"]].concat();
+    assert_eq!(needle(&answers, EXAMPLES).status.code(), Some(1));
 }
 
 const CHAT: [&str; 6] = ["chat", "-m", "demo", "-t", "examples/home.json", "--device=cpu"];

@@ -7,6 +7,7 @@
 //! [`quant`], [`weights`], [`checkpoint`], [`tokenizer`], [`json`], [`prompt`], [`ops`], [`model`], [`cpu`], [`gpu`], [`session`], [`decode`],
 //! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`].
 //! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`], [`agreement`].
+//! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`], [`data`], [`score`].
 #![warn(missing_docs)]
 
 pub mod agent;
@@ -14,6 +15,7 @@ pub mod agreement;
 pub mod checkpoint;
 pub mod config;
 pub mod cpu;
+pub mod data;
 pub mod decode;
 pub mod device;
 pub mod engine;
@@ -35,6 +37,7 @@ pub mod response;
 pub mod retrieval;
 pub mod runner;
 pub mod schema;
+pub mod score;
 pub mod session;
 pub mod tokenizer;
 pub mod tool;

@@ -2,7 +2,7 @@
 //! answer is accepted, every mutation of one is refused.
 //!
 //! The data comes out of the PyPI wheel `bfcl-eval`; it is fetched, not committed. Its dialect (`dict`, `float`, `tuple`,
-//! `any`, Java and JavaScript type names) is translated here and not in the library. A reference answer that its own schema
+//! `any`, Java and JavaScript type names) is translated by the library's reader of these files, never by its schemas. A reference answer that its own schema
 //! does not allow is counted apart, by the reason the last check gives.
 
 mod dialect;
@@ -14,11 +14,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use needle_core::grammar::{Grammar, GrammarOptions, Markers, Token, TokenKind, Vocabulary};
-use needle_core::{ToolCall, ToolSet};
+use needle_core::{ToolCall, ToolSet, score::bfcl::tool};
 
 use serde_json::{Map, Value};
 
-use dialect::{concrete, in_order, tool};
+use dialect::{concrete, in_order};
 
 const WHEEL: &str = "bfcl-eval==2026.3.23";
 

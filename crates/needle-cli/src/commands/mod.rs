@@ -2,10 +2,12 @@
 
 pub(crate) mod build;
 pub(crate) mod chat;
+pub(crate) mod data;
 pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod download;
 pub(crate) mod embed;
+pub(crate) mod eval;
 pub(crate) mod extract;
 pub(crate) mod inspect;
 pub(crate) mod models;

@@ -46,7 +46,7 @@ mod standard;
 pub use budget::SIZE_LIMIT;
 pub(crate) use decimal::{Decimal, gcd};
 pub(crate) use fault::{Fault, below};
-pub(crate) use member::misfit;
+pub(crate) use member::{equal, misfit};
 pub(crate) use node::{Array, Bound, Format, Node, Number, Object, Presence, Property, Text, TextRule};
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The dialect of the data: its type names, and answers that list alternatives.
+//! The dialect of the data: answers that list alternatives, and the order of their keys. Its type names are the library's affair.
 
 use serde_json::{Map, Value};
 
@@ -44,53 +44,4 @@ pub(super) fn in_order(value: &Value, schema: &Value) -> Value {
         Value::Array(list) => list.iter().map(|item| in_order(item, &schema["items"])).collect(),
         other => other.clone(),
     }
-}
-
-/// A tool of the data with its types in the names of JSON Schema.
-pub(super) fn tool(tool: &Value) -> Value {
-    let mut out = Map::new();
-    for key in ["name", "description", "parameters"] {
-        if let Some(value) = tool.get(key) {
-            out.insert(
-                key.into(),
-                if key == "parameters" {
-                    schema(value)
-                } else {
-                    value.clone()
-                },
-            );
-        }
-    }
-    out.into()
-}
-
-fn schema(value: &Value) -> Value {
-    let Some(map) = value.as_object() else {
-        return value.clone();
-    };
-    let mut out = Map::new();
-    for (key, value) in map {
-        let value = match key.as_str() {
-            "type" => match value.as_str().unwrap_or_default() {
-                "dict" | "HashMap" => "object".into(),
-                "float" | "double" => "number".into(),
-                "long" => "integer".into(),
-                "tuple" | "Array" | "ArrayList" => "array".into(),
-                "String" | "char" => "string".into(),
-                "Boolean" => "boolean".into(),
-                "any" | "" => continue,
-                other => other.into(),
-            },
-            "properties" => value
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|(name, value)| (name.clone(), schema(value)))
-                .collect(),
-            "items" | "additionalProperties" => schema(value),
-            _ => value.clone(),
-        };
-        out.insert(key.clone(), value);
-    }
-    out.into()
 }

@@ -21,8 +21,8 @@ pub mod device;
 pub mod engine;
 pub mod error;
 pub mod extract;
-pub mod gpu;
 mod fingerprint;
+pub mod gpu;
 pub mod grammar;
 pub mod grounding;
 #[cfg(feature = "hub")]

@@ -44,9 +44,9 @@ pub use bit_map::BitMap;
 pub use export::Written;
 pub use info::{Encoding, FormatInfo, FormatKind, Record};
 pub(crate) use layout::shapes;
+pub use provenance::{FileMark, Provenance};
 pub(crate) use replace::replace;
 pub(crate) use tensor_file::NamedTensors;
-pub use provenance::{FileMark, Provenance};
 
 use crate::{
     config::Config,

@@ -6,8 +6,8 @@ use candle_core::{DType, Device, Tensor};
 use safetensors::{Dtype, tensor::TensorView};
 
 use super::{
-    safetensors::{Contents, is_it, read},
     replace::replace,
+    safetensors::{Contents, is_it, read},
 };
 use crate::{
     error::{Error, Result},

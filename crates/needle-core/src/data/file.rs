@@ -20,7 +20,9 @@ pub(super) fn open(path: &Path) -> Result<File> {
 /// # Errors
 /// [`Error::Io`].
 pub fn write_lines<'a>(path: &Path, lines: impl IntoIterator<Item = &'a str>) -> Result<()> {
-    replace(path, |out| lines.into_iter().try_for_each(|line| writeln!(out, "{line}")))
+    replace(path, |out| {
+        lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
+    })
 }
 
 /// Adds lines to the end of a file in one write, making the file where there is none. A last line without its line break, as an

@@ -34,8 +34,14 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
         return worker::run(rest);
     }
     ensure!(!args.is_empty(), "which archives? `cargo xtask bench inference FILE…`");
-    ensure!(cfg!(target_os = "linux"), "processes are pinned and measured as Linux does it");
-    let peers = [build_peer("one", &[])?, build_peer("parallel", &["--features", "parallel"])?];
+    ensure!(
+        cfg!(target_os = "linux"),
+        "processes are pinned and measured as Linux does it"
+    );
+    let peers = [
+        build_peer("one", &[])?,
+        build_peer("parallel", &["--features", "parallel"])?,
+    ];
     machine::print();
     for file in args {
         let file = fs::canonicalize(file).with_context(|| (*file).to_owned())?;
@@ -86,9 +92,17 @@ fn subjects(file: &Path, peers: &[PathBuf; 2], window: &str) -> Result<Vec<Subje
     let ours = |name, numerics: &str, threads: usize| Subject {
         name,
         program: own.clone(),
-        args: ["bench", "inference", "worker", file, numerics, &threads.to_string(), window]
-            .map(String::from)
-            .into(),
+        args: [
+            "bench",
+            "inference",
+            "worker",
+            file,
+            numerics,
+            &threads.to_string(),
+            window,
+        ]
+        .map(String::from)
+        .into(),
         threads,
     };
     Ok(vec![
@@ -150,7 +164,10 @@ impl Engine {
     fn numbers(&mut self) -> Result<Vec<f64>> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+        let numbers = line
+            .split_whitespace()
+            .map(str::parse)
+            .collect::<Result<Vec<f64>, _>>()?;
         if numbers.is_empty() {
             bail!("an engine ended early");
         }
@@ -160,7 +177,10 @@ impl Engine {
     /// A line of the process's status, in megabytes.
     fn megabytes(&self, field: &str) -> Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let line = status.lines().find(|line| line.starts_with(field)).context("no such field")?;
+        let line = status
+            .lines()
+            .find(|line| line.starts_with(field))
+            .context("no such field")?;
         let kilobytes: f64 = line.split_whitespace().nth(1).context("no number")?.parse()?;
         Ok(kilobytes * 1024.0 / 1e6)
     }
@@ -218,9 +238,16 @@ fn compare(file: &Path, peers: &[PathBuf; 2]) -> Result<()> {
         println!("{:<18}{cells}", subject.name);
     }
     println!("times the peer's with as many threads (its best of both in brackets)");
-    for (subject, own) in subjects.iter().zip(&figures).filter(|(subject, _)| !subject.name.starts_with("peer")) {
+    for (subject, own) in subjects
+        .iter()
+        .zip(&figures)
+        .filter(|(subject, _)| !subject.name.starts_with("peer"))
+    {
         let ratio = |of: &dyn Fn(&Figures) -> &Rounds| {
-            let peers = subjects.iter().zip(&figures).filter(|(peer, _)| peer.name.starts_with("peer"));
+            let peers = subjects
+                .iter()
+                .zip(&figures)
+                .filter(|(peer, _)| peer.name.starts_with("peer"));
             let same = peers.clone().find(|(peer, _)| peer.threads == subject.threads);
             let best = peers.map(|(_, figures)| median(of(figures))).fold(0.0, f64::max);
             let same = same.map_or(f64::NAN, |(_, figures)| median(of(figures)));
@@ -258,7 +285,9 @@ fn start_and_memory(file: &Path, peers: &[PathBuf; 2]) -> Result<()> {
                 engine.megabytes("VmRSS")?,
                 engine.megabytes("VmHWM")?,
             ];
-            row.iter_mut().zip(found).for_each(|(rounds, number)| rounds.push(number));
+            row.iter_mut()
+                .zip(found)
+                .for_each(|(rounds, number)| rounds.push(number));
         }
     }
     for (subject, row) in subjects.iter().zip(&rows) {

@@ -11,3 +11,4 @@ mod hub;
 mod parity;
 mod prompt;
 mod tokenizer;
+mod vocabulary;

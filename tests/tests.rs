@@ -16,3 +16,4 @@ mod prompt;
 mod score;
 mod tokenizer;
 mod train;
+mod vocabulary;

@@ -7,6 +7,7 @@ mod bench;
 mod cargo;
 mod check;
 mod ci;
+mod demo;
 mod features;
 mod gpu_check;
 mod hub_python;
@@ -29,6 +30,7 @@ cargo xtask features           the feature graph: each GPU feature reaches every
 cargo xtask hub-python         the cache shared with Python, checked with its own client (installs it from PyPI)
 cargo xtask licences           licences of all dependencies, one copy of the crates that must be single
 cargo xtask tidy               the rules of ARCHITECTURE.md that a text search can check
+cargo xtask demo-data ROWS [SEED]  training lines for the built-in demo model
 cargo xtask bench NAME [ARG…]  a measurement in a release build; without NAME the list";
 
 fn main() -> ExitCode {
@@ -47,6 +49,8 @@ fn main() -> ExitCode {
         ["hub-python"] => hub_python::run(),
         ["licences"] => licences::run(),
         ["tidy"] => tidy::run(),
+        ["demo-data", rows] => demo::run(rows, "0"),
+        ["demo-data", rows, seed] => demo::run(rows, seed),
         ["bench", rest @ ..] => bench::run(rest),
         _ => {
             eprintln!("{USAGE}");

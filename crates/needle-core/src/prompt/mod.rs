@@ -36,6 +36,20 @@ pub const TOOL_RESULT_START: &str = "<tool_result>";
 /// Ends what a tool gave back.
 pub const TOOL_RESULT_END: &str = "</tool_result>";
 
+/// All markers in the order of their ids, which begin at 4.
+pub const MARKERS: [&str; 10] = [
+    IM_START,
+    IM_END,
+    THINK_START,
+    THINK_END,
+    TOOLS_START,
+    TOOLS_END,
+    TOOL_CALL_START,
+    TOOL_CALL_END,
+    TOOL_RESULT_START,
+    TOOL_RESULT_END,
+];
+
 /// What a conversation begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prompt<'a> {

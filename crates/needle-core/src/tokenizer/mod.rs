@@ -9,6 +9,7 @@ mod merge;
 mod protobuf;
 mod sentencepiece;
 mod stream;
+mod train;
 mod vocabulary;
 
 use std::{fmt, sync::Arc};
@@ -19,6 +20,7 @@ use merge::Start;
 use vocabulary::{Surface, Vocabulary};
 
 pub use stream::TokenStream;
+pub use train::TokenizerOptions;
 pub use vocabulary::PieceKind;
 
 /// The sign that stands for a space inside pieces, U+2581.
@@ -50,6 +52,11 @@ impl Tokenizer {
     /// The tokenizer tensor of a `.cact` archive; the inverse of [`from_archive_blob`](Self::from_archive_blob).
     pub fn to_archive_blob(&self) -> Vec<u8> {
         blob::write(&self.0)
+    }
+
+    /// A SentencePiece `.model` file; the inverse of [`from_sentencepiece`](Self::from_sentencepiece).
+    pub fn to_sentencepiece(&self) -> Vec<u8> {
+        sentencepiece::write(&self.0.table)
     }
 
     /// The ids of a text, as SentencePiece gives them: markers are recognised, nothing is put before or after, an empty

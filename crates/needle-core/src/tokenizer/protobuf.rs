@@ -1,4 +1,4 @@
-//! Just enough of the protobuf wire format to walk the fields of a message.
+//! Just enough of the protobuf wire format to walk the fields of a message, and to write one.
 
 use super::vocabulary::lie;
 use crate::error::Result;
@@ -79,5 +79,38 @@ impl<'a> Fields<'a> {
         })?;
         self.0 = rest;
         Ok(bytes)
+    }
+}
+
+/// A message being written.
+#[derive(Default)]
+pub(super) struct Message(pub(super) Vec<u8>);
+
+impl Message {
+    pub(super) fn varint(&mut self, field: u64, value: u64) -> &mut Self {
+        self.number(field << 3);
+        self.number(value);
+        self
+    }
+
+    pub(super) fn fixed32(&mut self, field: u64, bits: u32) -> &mut Self {
+        self.number(field << 3 | 5);
+        self.0.extend(bits.to_le_bytes());
+        self
+    }
+
+    pub(super) fn bytes(&mut self, field: u64, bytes: &[u8]) -> &mut Self {
+        self.number(field << 3 | 2);
+        self.number(bytes.len() as u64);
+        self.0.extend(bytes);
+        self
+    }
+
+    fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.0.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
     }
 }

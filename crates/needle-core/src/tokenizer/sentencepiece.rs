@@ -1,12 +1,13 @@
 //! The few fields of a SentencePiece `.model` file that encoding and decoding depend on.
 //!
 //! The file is a protobuf message; the reader walks its fields and skips the ones it does not know. Whatever would change
-//! the ids and is not done here is refused by its name.
+//! the ids and is not done here is refused by its name. The writer puts down the same fields, and what SentencePiece itself
+//! asks of a file.
 
 use std::collections::HashMap;
 
 use super::{
-    protobuf::{Fields, Value},
+    protobuf::{Fields, Message, Value},
     vocabulary::{Piece, PieceKind, Special, Table, UNKNOWN_SURFACE, Vocabulary, lie},
 };
 use crate::error::Result;
@@ -48,6 +49,41 @@ pub(super) fn read(model: &[u8]) -> Result<Vocabulary> {
         add_dummy_prefix: normalizer.add_dummy_prefix,
         byte_fallback: trainer.byte_fallback,
     })
+}
+
+pub(super) fn write(table: &Table) -> Vec<u8> {
+    let Special { pad, eos, bos, unk } = table.special;
+    let text = |id: u32| &*table.pieces[id as usize].text;
+    let mut trainer = Message::default();
+    trainer.varint(3, MODEL_TYPE_BPE).varint(4, table.pieces.len() as u64);
+    trainer.varint(35, table.byte_fallback.into());
+    for (field, id) in [(40, unk), (41, bos), (42, eos), (43, pad)] {
+        trainer.varint(field, id.into()).bytes(field + 5, text(id).as_bytes());
+    }
+    let mut normalizer = Message::default();
+    normalizer
+        .bytes(1, b"identity")
+        .varint(3, table.add_dummy_prefix.into())
+        .varint(4, 0)
+        .varint(5, 1);
+    let mut model = Message::default();
+    for piece in &table.pieces {
+        let kind = match piece.kind {
+            PieceKind::Normal => 1,
+            PieceKind::Unknown => 2,
+            PieceKind::Control => 3,
+            PieceKind::UserDefined => 4,
+            PieceKind::Byte => 6,
+        };
+        let mut message = Message::default();
+        message
+            .bytes(1, piece.text.as_bytes())
+            .fixed32(2, piece.score.to_bits())
+            .varint(3, kind);
+        model.bytes(1, &message.0);
+    }
+    model.bytes(2, &trainer.0).bytes(3, &normalizer.0);
+    model.0
 }
 
 fn piece(message: &[u8], id: usize) -> Result<Piece> {

@@ -11,7 +11,6 @@ mod network;
 mod processes;
 #[cfg(feature = "hub-python")]
 mod python;
-mod scratch;
 mod stand_in;
 mod statuses;
 mod transfers;
@@ -20,10 +19,10 @@ mod upload;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::scratch::Scratch;
 use http::Answer;
 use needle_core::hub::{Event, Hub, HubOptions, Located, ModelRequest, Patience};
 use needle_core::{Error, HubFault, Result};
-use scratch::Scratch;
 use stand_in::{Host, StandIn};
 
 /// The folder of `Cactus-Compute/needle3` in a cache.

@@ -41,6 +41,10 @@ pub(crate) enum Command {
     Download(commands::download::Args),
     /// List, check or remove downloaded weights
     Models(commands::models::Args),
+    /// Train an adapter on your own examples and judge it on the archive that it makes
+    Finetune(commands::finetune::Args),
+    /// Train a small model from nothing, by a recipe
+    Train(commands::train::Args),
     /// Pack a checkpoint, with adapters put into it, as one archive
     Build(commands::build::Args),
     /// Check, count or split a file of examples

@@ -12,6 +12,7 @@ use needle_core::{
     Checkpoint, Engine, EngineOptions, Generation, Needle, NeedleBuilder, Provenance, Tokenizer, ToolSet,
     cpu::{CpuOptions, Threads},
     data::{Dataset, Rejected},
+    device::Selected,
     parse_dtype,
 };
 
@@ -48,8 +49,8 @@ pub(crate) fn checkpoint(model: Option<&str>, progress: &Progress) -> Result<Che
     Ok(Checkpoint::open(&path).map_err(OfModel)?)
 }
 
-/// Opens the model on its device, and says where it runs.
-pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
+/// Opens the model that the command line names, with the tokenizer that it names or the model's own.
+pub(crate) fn model(args: &ModelArgs) -> Result<(Checkpoint, Tokenizer)> {
     let progress = if args.quiet {
         Progress::quiet()
     } else {
@@ -62,6 +63,32 @@ pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
         ));
     }
     let checkpoint = checkpoint(args.model.as_deref(), &progress)?;
+    checkpoint.config.expect_runnable()?;
+    let tokenizer = match &args.tokenizer {
+        Some(path) => {
+            let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+            Tokenizer::from_sentencepiece(&bytes).with_context(|| path.display().to_string())?
+        }
+        None => checkpoint.tokenizer()?,
+    };
+    Ok((checkpoint, tokenizer))
+}
+
+/// Opens the device that the command line names, and says which it is.
+pub(crate) fn device(args: &ModelArgs) -> Result<Selected> {
+    let mut device = args.device.open()?;
+    if let Some(dtype) = &args.dtype {
+        device.dtype = parse_dtype(dtype)?;
+    }
+    if !args.quiet {
+        say_device(&device, device.dtype.as_str());
+    }
+    Ok(device)
+}
+
+/// Opens the model on its device, and says where it runs.
+pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
+    let (checkpoint, tokenizer) = model(args)?;
     let dtype = args.dtype.as_deref().map(parse_dtype).transpose()?;
     let threads = Threads::Exactly(args.threads);
     let cpu = CpuOptions {
@@ -74,23 +101,9 @@ pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
         cpu,
         ..EngineOptions::default()
     };
-    let engine = match &args.tokenizer {
-        Some(path) => {
-            let bytes = fs::read(path).with_context(|| path.display().to_string())?;
-            let tokenizer = Tokenizer::from_sentencepiece(&bytes).with_context(|| path.display().to_string())?;
-            Engine::with_tokenizer(&checkpoint, tokenizer, options)?
-        }
-        None => Engine::new(&checkpoint, options)?,
-    };
+    let engine = Engine::with_tokenizer(&checkpoint, tokenizer, options)?;
     if !args.quiet {
-        let device = engine.device();
-        let why = device
-            .notice
-            .as_ref()
-            .map(|notice| format!(" ({notice})"))
-            .unwrap_or_default();
-        let dtype = engine.runner().dtype().as_str();
-        notice::say(format!("device: {} {dtype}{why}", device.name));
+        say_device(engine.device(), engine.runner().dtype().as_str());
     }
     Ok(engine)
 }
@@ -116,6 +129,11 @@ pub(crate) fn warn_of_other_tools(engine: &Engine, tools: &ToolSet) {
         Err(error) => error.to_string(),
     };
     notice::say(format!("warning: {}", notice::flat(&warning)));
+}
+
+fn say_device(device: &Selected, dtype: &str) {
+    let why = device.notice.as_ref().map(|notice| format!(" ({notice})"));
+    notice::say(format!("device: {} {dtype}{}", device.name, why.unwrap_or_default()));
 }
 
 /// An agent with these tools and what the command line says about them.

@@ -15,6 +15,7 @@ mod numbers;
 mod program;
 mod progress;
 mod remarks;
+mod training;
 mod version;
 mod weights;
 
@@ -42,6 +43,8 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Download(args) => commands::download::run(&args),
         Command::Models(args) => commands::models::run(&args),
+        Command::Finetune(args) => commands::finetune::run(&args),
+        Command::Train(args) => commands::train::run(&args),
         Command::Build(args) => commands::build::run(&args),
         Command::Data(args) => commands::data::run(&args),
         Command::Eval(args) => commands::eval::run(&args),

@@ -313,6 +313,8 @@ fn every_command_describes_its_flags() {
         "devices",
         "doctor",
         "eval",
+        "finetune",
+        "train",
         "download",
         "models",
         "completions",

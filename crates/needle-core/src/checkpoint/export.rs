@@ -61,6 +61,16 @@ impl Checkpoint {
         })
     }
 
+    /// The archive that [`Checkpoint::save_cact`] would write, opened without a file.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::save_cact`], files excepted.
+    pub fn packed(&self, map: &BitMap) -> Result<Self> {
+        expect_writable(&self.config)?;
+        let archive = cact::archive(self, map, &mut |_, _| {})?;
+        cact::read(Bytes::new(archive.bytes), &self.path)
+    }
+
     /// The same model with another tokenizer: float checkpoints carry none.
     ///
     /// # Errors

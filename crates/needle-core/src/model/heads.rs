@@ -9,7 +9,7 @@ use super::{Loader, linear::Linear};
 use crate::error::Result;
 
 #[derive(Clone, Debug)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// `[P, D]`
     probes: Tensor,
     proj: Linear,
@@ -18,6 +18,15 @@ pub(super) struct Head {
 }
 
 impl Head {
+    /// A head of its parts: probes `[P, D]`, projection `[out, P·D]`, bias `[out]`.
+    pub(crate) fn of(probes: Tensor, proj: Tensor, bias: Option<Tensor>) -> Self {
+        Self {
+            probes,
+            proj: Linear::of(proj),
+            bias,
+        }
+    }
+
     /// The head under `prefix`, where the weights have one.
     pub(super) fn load(loader: &Loader<'_>, prefix: &str, d: usize) -> Result<Option<Self>> {
         let name = |part: &str| format!("{prefix}.{part}");
@@ -37,7 +46,7 @@ impl Head {
     }
 
     /// `cells: [B, T, L+1, D]`, of which the positions `keep[b][t]` count → `[B, out]`.
-    pub(super) fn forward(&self, cells: &Tensor, keep: &[Vec<bool>]) -> Result<Tensor> {
+    pub(crate) fn forward(&self, cells: &Tensor, keep: &[Vec<bool>]) -> Result<Tensor> {
         let (b, t, depth, d) = cells.dims4()?;
         let cells = cells.reshape((b, t * depth, d))?;
         let (p, _) = self.probes.dims2()?;
@@ -59,7 +68,7 @@ impl Head {
 }
 
 /// Rows scaled to unit length, `[B, n]`.
-pub(super) fn unit_length(x: &Tensor) -> Result<Tensor> {
+pub(crate) fn unit_length(x: &Tensor) -> Result<Tensor> {
     let length = (x.sqr()?.sum_keepdim(D::Minus1)? + 1e-12)?.sqrt()?;
     Ok(x.broadcast_div(&length)?)
 }

@@ -20,6 +20,11 @@ impl Linear {
         })
     }
 
+    /// A projection by this matrix `[out, in]`.
+    pub(super) fn of(weight: Tensor) -> Self {
+        Self { weight }
+    }
+
     /// `x: [.., in]` → `[.., out]`.
     pub(super) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         Ok(ops::linear(x, &self.weight)?)

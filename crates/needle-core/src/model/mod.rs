@@ -16,13 +16,14 @@ mod linear;
 mod loader;
 mod memory;
 
+pub(crate) use heads::{Head, unit_length};
 pub(crate) use kv_cache::KvCache;
 pub use kv_cache::Window;
 pub(crate) use memory::{EngramMark, Memory, Sight};
 
 use candle_core::{DType, Device, Tensor};
 
-use self::{block::Block, engram::Engram, engram::Rows, heads::Head, loader::Loader};
+use self::{block::Block, engram::Engram, engram::Rows, loader::Loader};
 use crate::{
     config::Config,
     error::{Error, Result},
@@ -161,7 +162,7 @@ impl Model {
     pub fn contrastive(&self, tokens: &[Vec<u32>], keep: &[Vec<bool>], mask: &Mask) -> Result<Option<Tensor>> {
         let Some(head) = &self.contrastive else { return Ok(None) };
         let y = head.forward(&self.cells(tokens, mask)?, keep)?;
-        Ok(Some(heads::unit_length(&y.to_dtype(DType::F32)?)?))
+        Ok(Some(unit_length(&y.to_dtype(DType::F32)?)?))
     }
 
     /// The confidence head's logits `[B]`, in float32; `None` where the weights have no such head.

@@ -36,6 +36,7 @@ pub use self::{
     schedule::Schedule,
 };
 pub use crate::lora::AdapterShape;
+pub(crate) use random::normal_values;
 
 use self::{
     fused::Fused,

@@ -43,6 +43,11 @@ impl Random {
     }
 }
 
+/// `count` numbers of a normal distribution around 0, the same for a seed.
+pub(crate) fn normal_values(seed: u64, deviation: f64, count: usize) -> Vec<f32> {
+    Random::new(seed, 0).normal(deviation, count)
+}
+
 /// The order in which epoch `epoch` (from 0) takes `count` rows. It depends on nothing else, so a resumed run needs no state
 /// of it.
 pub fn epoch_order(seed: u64, epoch: u64, count: usize) -> Vec<usize> {

@@ -9,6 +9,8 @@ mod words;
 
 use std::collections::HashSet;
 
+use serde::Deserialize;
+
 use super::{
     Tokenizer,
     vocabulary::{Piece, PieceKind, Special, Table, Vocabulary, lie},
@@ -23,7 +25,8 @@ const BOS: u32 = 2;
 const UNK: u32 = 3;
 
 /// What a vocabulary should be like.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct TokenizerOptions {
     /// Number of pieces, everything counted.
     pub vocab_size: usize,

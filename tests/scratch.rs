@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 /// An empty folder below the system's temporary one.
-pub(super) struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     /// Makes it; `name` is the test's.
-    pub(super) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("needle-hub-{name}-{}", std::process::id()));
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("needle-tests-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)

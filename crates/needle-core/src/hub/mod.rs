@@ -17,6 +17,7 @@
 
 mod address;
 mod agent;
+mod base64;
 mod cache;
 mod client;
 mod event;
@@ -30,6 +31,7 @@ mod options;
 mod request;
 mod sending;
 mod stated;
+mod transfer;
 mod upload;
 
 use std::path::{Path, PathBuf};

@@ -12,4 +12,5 @@ mod hub;
 mod parity;
 mod prompt;
 mod score;
+mod synth;
 mod tokenizer;

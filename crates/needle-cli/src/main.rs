@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Command::Download(args) => commands::download::run(&args),
         Command::Models(args) => commands::models::run(&args),
         Command::Data(args) => commands::data::run(&args),
+        Command::GenerateData(args) => commands::generate_data::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Completions(args) => commands::shell::completions(&args),
         Command::Man(args) => commands::shell::man(&args),

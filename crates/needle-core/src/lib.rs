@@ -2,7 +2,7 @@
 //!
 //! Most users need [`Needle`] and [`Tool`]: see [`agent`]. Beneath, in reading order: [`error`], [`device`], [`config`],
 //! [`quant`], [`weights`], [`checkpoint`], [`tokenizer`], [`json`], [`prompt`], [`ops`], [`model`], [`cpu`], [`session`], [`decode`],
-//! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`], [`data`], [`score`].
+//! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`], [`data`], [`score`], `synth`.
 #![warn(missing_docs)]
 
 pub mod agent;
@@ -30,6 +30,8 @@ pub mod runner;
 pub mod schema;
 pub mod score;
 pub mod session;
+#[cfg(feature = "hub")]
+pub mod synth;
 pub mod tokenizer;
 pub mod tool;
 pub mod weights;

@@ -14,5 +14,6 @@ mod hub;
 mod parity;
 mod prompt;
 mod score;
+mod synth;
 mod tokenizer;
 mod train;

@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Build(commands::build::Args),
     /// Check, count or split a file of examples
     Data(commands::data::Args),
+    /// Have a large model write examples for your tools
+    GenerateData(commands::generate_data::Args),
     /// Ask a model every query of a file and count how often it calls what is wanted
     Eval(commands::eval::Args),
     /// Print a script that completes this command in a shell

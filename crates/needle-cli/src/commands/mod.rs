@@ -9,6 +9,7 @@ pub(crate) mod download;
 pub(crate) mod embed;
 pub(crate) mod eval;
 pub(crate) mod extract;
+pub(crate) mod generate_data;
 pub(crate) mod inspect;
 pub(crate) mod models;
 pub(crate) mod retrieve;

@@ -1,5 +1,5 @@
 //! Weights from the Hugging Face hub: fetched once, checked, kept in the cache that the Python client shares, and found
-//! there without the network. The only code of the library that opens a socket.
+//! there without the network. Beside `synth/`, the only code of the library that opens a socket.
 //!
 //! ```no_run
 //! use needle_core::Generation;
@@ -36,6 +36,7 @@ mod upload;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use agent::Agents;
 use cache::{Hit, Layout};
 use client::Client;
 pub use event::Event;

@@ -28,7 +28,7 @@ pub(super) fn run(toolkit: &Toolkit) -> Result<()> {
     let mut transcript = format!(
         "# A build with `--features gpu` where no driver is\n\n\
          Written by `cargo xtask check cuda --real` on {}: {}, no NVIDIA driver, no GPU, no library of CUDA\n\
-         in the loader's reach. The builds are those of the profile `dev`.\n\n",
+         in the loader's reach. The builds are not optimised.\n\n",
         today()?,
         toolkit.release()?,
     );
@@ -74,7 +74,14 @@ fn build(toolkit: &Toolkit, capability: &str) -> Result<PathBuf> {
         &target,
     )?;
     // What is checked is that it links and starts, not how fast it is.
-    execute(build.args(["--config", "profile.dev.package.\"*\".opt-level=0"]))?;
+    for profile in [
+        "profile.dev",
+        "profile.dev.package.\"*\"",
+        "profile.dev.package.needle-core",
+    ] {
+        build.arg("--config").arg(format!("{profile}.opt-level=0"));
+    }
+    execute(&mut build)?;
     Ok(target.join("debug/needle"))
 }
 

@@ -128,11 +128,7 @@ impl Bytes {
             // SAFETY: the map is a read-only view of a file, so a page that is dropped is read from the file again.
             // A refusal leaves everything as it was.
             let _ = unsafe {
-                map.unchecked_advise_range(
-                    memmap2::UncheckedAdvice::DontNeed,
-                    self.range.start,
-                    self.range.len(),
-                )
+                map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, self.range.start, self.range.len())
             };
         }
     }

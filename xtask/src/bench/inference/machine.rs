@@ -9,7 +9,11 @@ const TRIES: usize = 9;
 
 /// Prints the processor and its limits.
 pub(super) fn print() {
-    println!("{}, {} cores", processor(), std::thread::available_parallelism().map_or(1, usize::from));
+    println!(
+        "{}, {} cores",
+        processor(),
+        std::thread::available_parallelism().map_or(1, usize::from)
+    );
     for megabytes in [4, 16, 64] {
         let memory = vec![1u64; megabytes << 17];
         let gigabytes = best(|| {

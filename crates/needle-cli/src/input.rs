@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use needle_core::{
     Checkpoint, Engine, EngineOptions, Generation, Needle, NeedleBuilder, Provenance, Tokenizer, ToolSet,
-    cpu::{CpuOptions, Threads},
+    cpu::{CpuOptions, Numerics, Threads},
     data::{Dataset, Rejected},
     parse_dtype,
 };
@@ -63,9 +63,12 @@ pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
     }
     let checkpoint = checkpoint(args.model.as_deref(), &progress)?;
     let dtype = args.dtype.as_deref().map(parse_dtype).transpose()?;
-    let threads = Threads::Exactly(args.threads);
     let cpu = CpuOptions {
-        threads,
+        threads: args.threads.map_or(Threads::Measured, Threads::Exactly),
+        numerics: match args.numerics.as_str() {
+            "exact" => Numerics::Exact,
+            _ => Numerics::Fast,
+        },
         ..CpuOptions::default()
     };
     let options = EngineOptions {

@@ -17,6 +17,7 @@ mod pretrain;
 mod prompt;
 mod score;
 mod scratch;
+mod synth;
 mod tokenizer;
 mod train;
 mod vocabulary;

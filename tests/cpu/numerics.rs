@@ -1,8 +1,15 @@
 //! The 16-bit numerics beside float32, on every instruction set.
 
-use needle_core::cpu::{CachePrecision, CpuOptions, CpuState, Isa, Numerics};
+use std::{path::Path, sync::Arc};
 
-use super::{ARCHIVES, WHOLE, argmax, deviation, ids, logits, model, options, state, tokens, values};
+use needle_core::{
+    Checkpoint, Window,
+    cpu::{CachePrecision, CpuModel, CpuOptions, CpuState, Isa, Numerics},
+    json,
+    prompt::{IM_END, Prompt},
+};
+
+use super::{ARCHIVES, CHECKPOINTS, WHOLE, argmax, deviation, ids, logits, model, options, state, tokens, values};
 use crate::golden;
 
 #[test]
@@ -48,23 +55,74 @@ fn greedy_texts_are_the_same_in_both_numerics() {
             }
         }
     }
-    // Archives without a golden text: the two numerics against each other.
+}
+
+#[test]
+fn both_numerics_pick_the_same_after_every_token_of_the_goldens() {
     for name in ARCHIVES {
-        let relative = format!("gen2/cact/{name}.cact");
-        let [exact, fast] = [Numerics::Exact, Numerics::Fast].map(|numerics| model(&relative, options(numerics)));
-        for seed in 1..=4 {
-            let prompt = tokens(5 * seed, exact.config().vocab_size as u32);
-            let [exact, fast] = [&exact, &fast].map(|model| {
-                let mut state = state(model);
-                let mut picked = vec![argmax(state.extend(&prompt).unwrap())];
-                while picked.len() < 32 {
-                    picked.push(argmax(state.extend(&picked[picked.len() - 1..]).unwrap()));
-                }
-                picked
-            });
-            assert_eq!(exact, fast, "{name}");
+        let golden = golden::tensors(&format!("gen2/cact/{name}.logits.safetensors"));
+        let picked = [Numerics::Exact, Numerics::Fast].map(|numerics| {
+            let model = model(&format!("gen2/cact/{name}.cact"), options(numerics));
+            let v = model.config().vocab_size;
+            let texts = ["len7", "len33"].map(|length| ids(&golden[&format!("{length}.tokens")]));
+            let rows = texts.iter().flat_map(|text| logits(&mut state(&model), text));
+            rows.collect::<Vec<f32>>().chunks(v).map(argmax).collect::<Vec<u32>>()
+        });
+        assert_eq!(picked[0], picked[1], "{name}");
+    }
+    for name in CHECKPOINTS {
+        let golden = golden::tensors(&format!("gen2/decode/{name}.safetensors"));
+        let model = model(&format!("gen2/checkpoints/{name}.safetensors"), options(Numerics::Fast));
+        let mut state = state(&model);
+        let mut next = argmax(state.extend(&ids(&golden["full_p24.prompt"])).unwrap());
+        for expected in ids(&golden["full_p24.ids"]) {
+            assert_eq!(next, expected, "{name}");
+            next = argmax(state.extend(&[next]).unwrap());
         }
     }
+}
+
+/// Why the 16-bit numerics are the default.
+#[test]
+fn two_hundred_prompts_of_the_demo_model_are_answered_alike() {
+    let checkpoint = Checkpoint::demo().unwrap();
+    let tokenizer = checkpoint.tokenizer().unwrap();
+    let [exact, fast] = [Numerics::Exact, Numerics::Fast].map(|numerics| {
+        Arc::new(CpuModel::load_with(&checkpoint.config, &checkpoint.weights, options(numerics)).unwrap())
+    });
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let read = |name: &str| std::fs::read_to_string(examples.join(name)).unwrap();
+    let queries: Vec<serde_json::Value> = read("queries.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let openings = ["", "please ", "now ", "could you ", "hey, ", "next: ", "ok, "];
+    let prompts = openings
+        .iter()
+        .flat_map(|opening| queries.iter().map(move |query| (opening, query)));
+    let end = [tokenizer.eos_id(), tokenizer.id(IM_END).unwrap()];
+    let mut tokens = 0;
+    for (opening, query) in prompts.take(200) {
+        let tools: serde_json::Value = serde_json::from_str(&read(query["tools"].as_str().unwrap())).unwrap();
+        let text = format!("{opening}{}", query["query"].as_str().unwrap());
+        let prompt = Prompt {
+            system: None,
+            tools: &json::compact(&tools),
+            query: &text,
+        };
+        let prompt = prompt.render().encode(&tokenizer).ids;
+        let [exact, fast] = [&exact, &fast].map(|model| {
+            let mut state = CpuState::new(model, Window { size: 512, sinks: 0 }).unwrap();
+            let mut picked = vec![argmax(state.extend(&prompt).unwrap())];
+            while picked.len() < 64 && !end.contains(&picked[picked.len() - 1]) {
+                picked.push(argmax(state.extend(&picked[picked.len() - 1..]).unwrap()));
+            }
+            picked
+        });
+        assert_eq!(exact, fast, "{text}");
+        tokens += exact.len();
+    }
+    assert!(tokens > 2000, "{tokens} tokens say little");
 }
 
 #[test]

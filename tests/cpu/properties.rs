@@ -6,6 +6,7 @@ use needle_core::{
 };
 
 use super::{logits, model, options, state, tokens};
+use crate::allocations::peak_bytes;
 
 const MIXED: &str = "gen2/cact/b96_mixed_group32.cact";
 const FLOAT: &str = "gen2/checkpoints/a64.safetensors";
@@ -172,6 +173,29 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     assert!(decode_batch(&mut [&mut state], &[1, 2]).is_err());
     assert_eq!(state.position(), 0);
     assert!(state.verdict().is_none());
+}
+
+#[test]
+fn neither_a_step_nor_a_prefill_nor_a_batch_asks_for_memory() {
+    for relative in [MIXED, FLOAT] {
+        for numerics in [Numerics::Exact, Numerics::Fast] {
+            let model = model(relative, options(numerics));
+            let fresh = || CpuState::new(&model, Window { size: 24, sinks: 2 }).unwrap();
+            let (mut state, mut other) = (fresh(), fresh());
+            let prompt = tokens(90, 140);
+            let ((), bytes) = peak_bytes(|| {
+                state.absorb(&prompt).unwrap();
+                other.absorb(&prompt[..7]).unwrap();
+                for token in &prompt {
+                    state.extend(&[*token]).unwrap();
+                }
+                for pair in prompt.as_chunks::<2>().0 {
+                    decode_batch(&mut [&mut state, &mut other], pair).unwrap();
+                }
+            });
+            assert_eq!(bytes, 0, "{relative} {numerics:?}");
+        }
+    }
 }
 
 /// The memory of the whole process; other tests run beside this one, so the bound is loose.

@@ -2,6 +2,7 @@
 //! goldens and against tensors.
 
 mod emulated;
+mod operations;
 mod sequences;
 mod steps;
 

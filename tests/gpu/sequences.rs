@@ -2,11 +2,12 @@
 
 use candle_core::DType;
 use needle_core::{
-    Session, Window,
-    gpu::{GpuBatch, GpuOptions, GpuState},
+    DecodeOptions, Flow, Session, Window, generate,
+    gpu::{GpuBatch, GpuOptions, GpuState, Recording},
 };
 
 use super::{WHOLE, close, emulated, one_by_one, text};
+use crate::golden;
 
 const ARCHIVE: &str = "gen2/cact/a64_mixed.cact";
 const LIMIT: f32 = 2e-5;
@@ -117,6 +118,32 @@ fn rows_of_a_batch_go_on_where_their_sequences_stood() {
         // The sequences themselves stand where they stood.
         assert_eq!(states.iter().map(GpuState::position).collect::<Vec<_>>(), [13, 3, 0]);
     }
+}
+
+/// From a text to a text: the loop of every command, on an archive with its own tokenizer.
+#[test]
+fn text_in_and_text_out() {
+    let relative = "gen2/cact/tok64_w4.cact";
+    let (model, _) = emulated(relative, DType::F32, GpuOptions::default());
+    let lines = String::from_utf8(golden::bytes("gen2/cact/tok64_w4.text.jsonl")).unwrap();
+    let line: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    let list = |key: &str| -> Vec<u32> {
+        let ids = line[key].as_array().unwrap().iter();
+        ids.map(|id| id.as_u64().unwrap() as u32).collect()
+    };
+    let count = list("ids").len().min(12);
+    let options = DecodeOptions {
+        max_new_tokens: count,
+        ..DecodeOptions::until(&[])
+    };
+    let mut session = Session::on_gpu(&model, WHOLE).unwrap();
+    let completion = generate(&mut session, &list("prompt_ids"), &options, |_| Flow::Continue).unwrap();
+    assert_eq!(completion.ids, list("ids")[..count]);
+    assert!(
+        session
+            .gpu()
+            .is_some_and(|state| state.recording() == Recording::Replayed)
+    );
 }
 
 #[test]

@@ -10,15 +10,15 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// A request as it arrived; header names in lower case.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Request {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
             .find(|(key, _)| key == name)
@@ -28,20 +28,20 @@ impl Request {
 
 /// What goes back.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
     /// Close the connection after so many bytes of the body.
-    pub(super) cut_after: Option<usize>,
+    pub(crate) cut_after: Option<usize>,
     /// Say nothing more after so many bytes of the body, for this long.
-    pub(super) stall_after: Option<(usize, Duration)>,
+    pub(crate) stall_after: Option<(usize, Duration)>,
     /// Send the body in pieces of this size with this pause between them.
-    pub(super) drip: Option<(usize, Duration)>,
+    pub(crate) drip: Option<(usize, Duration)>,
 }
 
 impl Answer {
-    pub(super) fn new(status: u16, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn new(status: u16, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Self {
         let headers = headers
             .iter()
             .map(|(key, value)| (key.to_string(), value.to_string()))
@@ -54,13 +54,13 @@ impl Answer {
         }
     }
 
-    pub(super) fn header(&mut self, name: &str, value: impl Into<String>) -> &mut Self {
+    pub(crate) fn header(&mut self, name: &str, value: impl Into<String>) -> &mut Self {
         self.without(name);
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    pub(super) fn without(&mut self, name: &str) -> &mut Self {
+    pub(crate) fn without(&mut self, name: &str) -> &mut Self {
         self.headers.retain(|(key, _)| !key.eq_ignore_ascii_case(name));
         self
     }
@@ -68,14 +68,14 @@ impl Answer {
 
 /// Plain or TLS.
 #[derive(Clone)]
-pub(super) enum Wire {
+pub(crate) enum Wire {
     Plain,
     Tls(Arc<rustls::ServerConfig>),
 }
 
 impl Wire {
     /// TLS with the test authority's certificate for `hub.test` and 127.0.0.1.
-    pub(super) fn tls() -> Self {
+    pub(crate) fn tls() -> Self {
         let chain = vec![CertificateDer::from_pem_slice(include_bytes!("tls/hub.pem")).unwrap()];
         let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/hub.key")).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -89,7 +89,7 @@ impl Wire {
 }
 
 /// Serves every connection on its own thread until the process ends. Returns the port.
-pub(super) fn serve(wire: Wire, answer: impl Fn(Request) -> Answer + Send + Sync + 'static) -> u16 {
+pub(crate) fn serve(wire: Wire, answer: impl Fn(Request) -> Answer + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let answer = Arc::new(answer);
@@ -124,14 +124,14 @@ fn talk(stream: impl Read + Write, answer: &dyn Fn(Request) -> Answer) -> std::i
     Ok(())
 }
 
-pub(super) fn read_request(stream: &mut impl BufRead) -> std::io::Result<Option<Request>> {
+pub(crate) fn read_request(stream: &mut impl BufRead) -> std::io::Result<Option<Request>> {
     let mut line = String::new();
     if stream.read_line(&mut line)? == 0 {
         return Ok(None);
     }
     let mut words = line.split_whitespace().map(str::to_string);
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let mut headers = Vec::new();
+    let mut headers: Vec<(String, String)> = Vec::new();
     loop {
         let mut line = String::new();
         if stream.read_line(&mut line)? == 0 || line.trim().is_empty() {
@@ -226,7 +226,7 @@ fn write_answer(stream: &mut impl Write, answer: &Answer, head: bool) -> std::io
 }
 
 /// A proxy that knows CONNECT alone and leads every name to a port of this machine. Returns its own port.
-pub(super) fn serve_proxy(to_port: u16, asked: impl Fn(Request) + Send + Sync + 'static) -> u16 {
+pub(crate) fn serve_proxy(to_port: u16, asked: impl Fn(Request) + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let asked = Arc::new(asked);

@@ -4,7 +4,7 @@
 //! [`processes`], which get one of their own.
 
 mod cache;
-mod http;
+pub(crate) mod http;
 mod inventory;
 mod names;
 mod network;

@@ -230,14 +230,15 @@ fn receive(state: &mut State, request: &Request, parts: &[&str], storage_url: &s
             let repo = [&asked["organization"], &asked["name"]]
                 .map(|part| part.as_str().unwrap().to_owned())
                 .join("/");
+            let url = format!("http://{}/{repo}", request.header("host").unwrap());
             if state.repos.contains_key(&repo) {
-                return refuse(409, "", "You already created this model repo");
+                let told = serde_json::json!({ "error": "You already created this model repo", "url": url });
+                return Answer::new(409, &[("content-type", "application/json")], told.to_string());
             }
             if asked["private"] == true {
                 state.private.push(repo.clone());
             }
             state.repos.insert(repo.clone(), vec![]);
-            let url = format!("http://{}/{repo}", request.header("host").unwrap());
             json(serde_json::json!({ "url": url, "name": repo, "id": repo }))
         }
         ["api", "models", org, repo, "preupload", "main"] => {

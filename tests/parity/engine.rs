@@ -5,7 +5,7 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor};
 use needle_core::{
     Checkpoint, Session, Window,
-    cpu::{CpuModel, CpuOptions, CpuState, Isa, ProbeHead, decode_batch},
+    cpu::{CpuModel, CpuOptions, CpuState, Isa, Numerics, ProbeHead, decode_batch},
     ops::Mask,
 };
 
@@ -22,6 +22,7 @@ fn engine(relative: &str, isa: Isa) -> Arc<CpuModel> {
             &weights,
             CpuOptions {
                 isa,
+                numerics: Numerics::Exact,
                 ..CpuOptions::default()
             },
         )

@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Build(commands::build::Args),
     /// Check, count or split a file of examples
     Data(commands::data::Args),
+    /// Have a large model write examples for your tools
+    GenerateData(commands::generate_data::Args),
     /// Ask a model every query of a file and count how often it calls what is wanted
     Eval(commands::eval::Args),
     /// Print a script that completes this command in a shell
@@ -81,9 +83,13 @@ pub(crate) struct ModelArgs {
     #[arg(long, value_parser = ["f32", "f16", "bf16"])]
     pub(crate) dtype: Option<String>,
 
-    /// Threads on the CPU; more than one helps where cores are free
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::count())]
-    pub(crate) threads: usize,
+    /// Threads on the CPU [default: as many as prove fastest while it runs, at most one a core]
+    #[arg(long, value_name = "N", value_parser = numbers::count())]
+    pub(crate) threads: Option<usize>,
+
+    /// Arithmetic of packed weights on the CPU: fast (16 bits) or exact (float32)
+    #[arg(long, default_value = "fast", value_parser = ["fast", "exact"])]
+    pub(crate) numerics: String,
 
     /// Say nothing on stderr but errors
     #[arg(long, short)]

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use needle_core::{
     Checkpoint, Engine, EngineOptions, Generation, Needle, NeedleBuilder, Provenance, Tokenizer, ToolSet,
-    cpu::{CpuOptions, Threads},
+    cpu::{CpuOptions, Numerics, Threads},
     data::{Dataset, Rejected},
     device::Selected,
     parse_dtype,
@@ -90,9 +90,12 @@ pub(crate) fn device(args: &ModelArgs) -> Result<Selected> {
 pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
     let (checkpoint, tokenizer) = model(args)?;
     let dtype = args.dtype.as_deref().map(parse_dtype).transpose()?;
-    let threads = Threads::Exactly(args.threads);
     let cpu = CpuOptions {
-        threads,
+        threads: args.threads.map_or(Threads::Measured, Threads::Exactly),
+        numerics: match args.numerics.as_str() {
+            "exact" => Numerics::Exact,
+            _ => Numerics::Fast,
+        },
         ..CpuOptions::default()
     };
     let options = EngineOptions {

@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         Command::Train(args) => commands::train::run(&args),
         Command::Build(args) => commands::build::run(&args),
         Command::Data(args) => commands::data::run(&args),
+        Command::GenerateData(args) => commands::generate_data::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Completions(args) => commands::shell::completions(&args),
         Command::Man(args) => commands::shell::man(&args),

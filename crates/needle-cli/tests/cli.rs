@@ -304,6 +304,7 @@ fn every_command_describes_its_flags() {
         "run",
         "chat",
         "extract",
+        "generate-data",
         "embed",
         "retrieve",
         "inspect",
@@ -600,6 +601,92 @@ fn eval_counts_and_shows_what_went_wrong() {
     );
     let answers = [EVAL.as_slice(), &["-q", "--answers", "examples/home.json"]].concat();
     assert_eq!(needle(&answers, EXAMPLES).status.code(), Some(1));
+}
+
+/// A chat endpoint on loopback that writes the same ten examples again and again. Returns its address.
+fn chat_endpoint() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let example = |number: usize| {
+        let call = serde_json::json!([{ "name": "set_timer", "arguments": { "minutes": number } }]);
+        serde_json::json!({ "query": format!("timer, {number} minutes"), "answers": call })
+    };
+    let list = serde_json::Value::from((1..=10).map(example).collect::<Vec<_>>()).to_string();
+    let body = serde_json::json!({ "choices": [{ "message": { "content": list } }] }).to_string();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let (mut request, mut bytes) = (Vec::new(), [0; 4096]);
+            while !request.ends_with(b"}") {
+                let count = std::io::Read::read(&mut stream, &mut bytes).unwrap();
+                assert!(count > 0);
+                request.extend_from_slice(&bytes[..count]);
+            }
+            assert!(String::from_utf8_lossy(&request).contains("Bearer sk-secret"));
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
+            stream.write_all((head + &body).as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+#[test]
+fn generate_data_fills_a_file_and_says_what_is_missing() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("generate");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("rows.jsonl");
+    let run = |arguments: &[&str], endpoint: Option<&str>| {
+        let fixed = [
+            "generate-data",
+            "-m",
+            "large",
+            "--workers",
+            "2",
+            "--batch-size",
+            "10",
+            "-o",
+        ];
+        let mut command = command(&[fixed.as_slice(), &[file.to_str().unwrap()], arguments].concat());
+        command.env_remove("OPENROUTER_API_KEY").env_remove("OPENROUTER_URL");
+        if let Some(url) = endpoint {
+            command
+                .env("OPENROUTER_URL", url)
+                .env("OPENROUTER_API_KEY", "sk-secret");
+        }
+        command.output().unwrap()
+    };
+    // A21: without a key one line names the variable, and no file is left behind.
+    let output = run(&["-t", "examples/home.json"], None);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        (output.status.code(), said.lines().count(), file.exists()),
+        (Some(1), 1, false)
+    );
+    assert!(said.starts_with("error: OPENROUTER_API_KEY is not set"), "{said}");
+    let url = chat_endpoint();
+    let output = run(&["-t", "examples/home.json", "--num-samples", "10"], Some(&url));
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(output.status.success() && !said.contains("sk-secret"), "{said}");
+    assert!(
+        stdout(&output).ends_with("rows.jsonl: 10 rows, 10 of them new\n"),
+        "{}",
+        stdout(&output)
+    );
+    let check = needle(&["data", "check", file.to_str().unwrap()], "");
+    assert!(stdout(&check).ends_with("10 lines, 10 rows, 0 rejected, 0 warnings, 0 duplicates\n"));
+    // The endpoint knows no others: what there is stays, and the exit code says that it is not enough.
+    let output = run(
+        &["--augment", file.to_str().unwrap(), "--num-samples", "15", "--json"],
+        Some(&url),
+    );
+    let made: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        (output.status.code(), &made["kept"], &made["added"]),
+        (Some(1), &10.into(), &0.into())
+    );
 }
 
 const CHAT: [&str; 6] = ["chat", "-m", "demo", "-t", "examples/home.json", "--device=cpu"];

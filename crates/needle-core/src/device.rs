@@ -3,6 +3,11 @@
 //! `auto` takes CUDA, then Metal, then the CPU, and says why it had to fall back. A device asked for by name is that device
 //! or an error. The choice is made over a [`Machine`], plain facts that tests can state; only opening touches a driver.
 
+#[cfg(all(feature = "gpu", target_vendor = "apple"))]
+compile_error!("feature gpu: Apple's systems have no CUDA; take feature metal alone");
+#[cfg(all(feature = "metal", not(target_vendor = "apple")))]
+compile_error!("feature metal: only Apple's systems have Metal; take feature gpu alone, or neither for the CPU");
+
 mod cuda;
 mod driver;
 mod examine;

@@ -8,6 +8,7 @@
 //! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`].
 //! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`], [`agreement`].
 //! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`], [`data`], [`score`].
+//! [`schema`], [`tool`], [`grammar`], [`runner`], [`engine`], [`response`], [`grounding`], [`retrieval`], [`agent`], [`extract`], [`data`], [`score`], `synth`.
 #![warn(missing_docs)]
 
 pub mod agent;
@@ -42,6 +43,8 @@ pub mod runner;
 pub mod schema;
 pub mod score;
 pub mod session;
+#[cfg(feature = "hub")]
+pub mod synth;
 pub mod tokenizer;
 pub mod tool;
 pub mod train;

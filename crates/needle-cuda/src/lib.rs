@@ -4,7 +4,7 @@
 //! stands in needle-kernels; here a launch becomes a real one. Without the feature `cuda` the crate is empty, so that the
 //! workspace builds on a machine that has no CUDA toolkit.
 //!
-//! Everything runs on the device's own stream, in order; nothing here waits for the GPU but [`Step::read`].
+//! Everything runs on the device's own stream, in order; nothing here waits for the GPU but `Step::read`.
 #![cfg(feature = "cuda")]
 
 mod block;

@@ -85,11 +85,21 @@ pub fn turn(inputs: RopeInputs<'_>, shape: HeadsShape) -> Result<(CudaStorage, C
     let device = inputs.qkv.0.device().clone();
     let stream = device.cuda_stream();
     let (_, stride) = rows(inputs.qkv.1)?;
-    let HeadsShape { rows, h, g, k, .. } = shape;
+    let HeadsShape { rows, h, g, k, v, .. } = shape;
     let elem = elem(inputs.qkv.0)?;
     let count = |numbers: &[u32]| numbers.iter().map(|&number| number as usize).product::<usize>();
     let mut q_out = empty(&device, elem, count(&[rows, h, k]))?;
     let mut k_out = empty(&device, elem, count(&[rows, g, k]))?;
+    // Places for the caches that the kernel has arguments for: no slot is written.
+    let shape = HeadsShape {
+        rows_a_sequence: rows,
+        slots: 1,
+        ..shape
+    };
+    let (mut k_none, mut v_none) = (
+        empty(&device, elem, count(&[g, k]))?,
+        empty(&device, elem, count(&[g, v]))?,
+    );
     if inputs.state.1.shape().elem_count() != rows as usize * RowState::WORDS {
         candle_core::bail!(
             "rope: expected {} words of state a row, found {:?}",
@@ -98,18 +108,16 @@ pub fn turn(inputs: RopeInputs<'_>, shape: HeadsShape) -> Result<(CudaStorage, C
         );
     }
     let mut uses = Uses::of(&stream);
-    let (q, k_to) = (uses.fill(&mut q_out)?, uses.fill(&mut k_out)?);
     let op = Rope {
         qkv: uses.read_as(inputs.qkv, elem, count(&[rows, stride]))?,
         q_norm: uses.read_f32(inputs.q_norm, k as usize)?,
         k_norm: uses.read_f32(inputs.k_norm, k as usize)?,
         angles: uses.read(inputs.angles)?,
         state: uses.read(inputs.state)?,
-        q,
-        k: k_to,
-        // Never written: they only hold the caches' places.
-        k_cache: k_to,
-        v_cache: k_to,
+        q: uses.fill(&mut q_out)?,
+        k: uses.fill(&mut k_out)?,
+        k_cache: uses.fill(&mut k_none)?,
+        v_cache: uses.fill(&mut v_none)?,
     };
     launch(&device, op.launch(elem, elem, shape, stride), uses)?;
     Ok((q_out, k_out))

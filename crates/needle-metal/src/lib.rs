@@ -3,7 +3,7 @@
 //! A leaf: it knows storages and layouts, never a layer, a config or a token. What a kernel does, and with how many threads,
 //! stands in needle-kernels; here a launch becomes a real one. Without the feature `metal` the crate is empty.
 //!
-//! Metal compiles our texts at run time: [`Pipelines`] does that once a device and is handed to every operation, because
+//! Metal compiles our texts at run time: `Pipelines` does that once a device and is handed to every operation, because
 //! candle's own cache takes candle's own texts alone.
 #![cfg(feature = "metal")]
 

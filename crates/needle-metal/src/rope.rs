@@ -84,11 +84,19 @@ pub fn rope(
 pub fn turn(pipelines: &Pipelines, inputs: RopeInputs<'_>, shape: HeadsShape) -> Result<(MetalStorage, MetalStorage)> {
     let device = pipelines.device();
     let (_, stride) = rows(inputs.qkv.1)?;
-    let HeadsShape { rows, h, g, k, .. } = shape;
+    let HeadsShape { rows, h, g, k, v, .. } = shape;
     let elem = elem(inputs.qkv.0)?;
     let count = |numbers: &[u32]| numbers.iter().map(|&number| number as usize).product::<usize>();
     let q_out = Room::new(device, elem, count(&[rows, h, k]))?;
     let k_out = Room::new(device, elem, count(&[rows, g, k]))?;
+    // Places for the caches that the kernel has arguments for: no slot is written.
+    let shape = HeadsShape {
+        rows_a_sequence: rows,
+        slots: 1,
+        ..shape
+    };
+    let k_none = Room::new(device, elem, count(&[g, k]))?;
+    let v_none = Room::new(device, elem, count(&[g, v]))?;
     if inputs.state.1.shape().elem_count() != rows as usize * RowState::WORDS {
         candle_core::bail!(
             "rope: expected {} words of state a row, found {:?}",
@@ -104,9 +112,8 @@ pub fn turn(pipelines: &Pipelines, inputs: RopeInputs<'_>, shape: HeadsShape) ->
         state: read(inputs.state)?,
         q: q_out.place(),
         k: k_out.place(),
-        // Never written: they only hold the caches' places.
-        k_cache: k_out.place(),
-        v_cache: k_out.place(),
+        k_cache: k_none.place(),
+        v_cache: v_none.place(),
     };
     launch(pipelines, op.launch(elem, elem, shape, stride))?;
     Ok((q_out.into_storage(device), k_out.into_storage(device)))

@@ -12,6 +12,8 @@ mod grammar;
 #[cfg(feature = "bench")]
 mod inference;
 #[cfg(feature = "bench")]
+mod ops;
+#[cfg(feature = "bench")]
 mod random_model;
 #[cfg(feature = "bench")]
 mod speed;
@@ -49,8 +51,13 @@ const BENCHES: &[Bench] = &[
     ),
     (
         "inference",
-        "FILE… our engine beside needle-infer 0.3.1 (fetched from crates.io) on these archives",
+        "1|2 FILE… our engine with so many threads beside needle-infer 0.3.1 (fetched from crates.io) on these archives",
         inference::run,
+    ),
+    (
+        "ops",
+        "FILE… every operation of a decode step and of a prefill, in both numerics",
+        ops::run,
     ),
     (
         "speed",

@@ -8,11 +8,18 @@ use std::{
 use anyhow::Result;
 
 /// Nanoseconds that all threads of this process have had a processor.
+#[cfg(unix)]
 pub(crate) fn processor_ns() -> u128 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the place for the answer is valid.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
     time.tv_sec as u128 * 1_000_000_000 + time.tv_nsec as u128
+}
+
+/// This system does not say.
+#[cfg(not(unix))]
+pub(crate) fn processor_ns() -> u128 {
+    0
 }
 
 /// What one subject took.

@@ -28,7 +28,7 @@ pub(super) fn run(toolkit: &Toolkit) -> Result<()> {
     let mut transcript = format!(
         "# A build with `--features gpu` where no driver is\n\n\
          Written by `cargo xtask check cuda --real` on {}: {}, no NVIDIA driver, no GPU, no library of CUDA\n\
-         in the loader's reach. The builds are those of the profile `dev`.\n\n",
+         in the loader's reach. The builds are not optimised.\n\n",
         today()?,
         toolkit.release()?,
     );
@@ -74,7 +74,14 @@ fn build(toolkit: &Toolkit, capability: &str) -> Result<PathBuf> {
         &target,
     )?;
     // What is checked is that it links and starts, not how fast it is.
-    execute(build.args(["--config", "profile.dev.package.\"*\".opt-level=0"]))?;
+    for profile in [
+        "profile.dev",
+        "profile.dev.package.\"*\"",
+        "profile.dev.package.needle-core",
+    ] {
+        build.arg("--config").arg(format!("{profile}.opt-level=0"));
+    }
+    execute(&mut build)?;
     Ok(target.join("debug/needle"))
 }
 
@@ -171,34 +178,47 @@ fn plain_runs(program: &Path) -> Result<String> {
     Ok(format!("```console\n{}```\n", shown.join("\n")))
 }
 
-/// One fault a row: the libraries that are there, what they are told, and what has to be said.
-const FAULTS: [(&[&str], &[(&str, &str)], &str); 6] = [
-    (
-        &["libcuda.so.1"],
-        &[],
-        "the CUDA 13 library libcudart.so.13 was not found",
-    ),
-    (
-        ALL,
-        &[("STAND_IN_DRIVER", "12040")],
-        "the NVIDIA driver is too old: it supports CUDA 12.4, this build needs 13.0",
-    ),
-    (
-        ALL,
-        &[("STAND_IN_INIT", "100"), ("CUDA_VISIBLE_DEVICES", "")],
-        "CUDA_VISIBLE_DEVICES is empty",
-    ),
-    (
-        ALL,
-        &[("STAND_IN_INIT", "803")],
-        "the NVIDIA driver was updated since the system started",
-    ),
-    (
-        ALL,
-        &[("STAND_IN_CAPABILITY", "75")],
-        "compute capability 7.5 is not supported by this build",
-    ),
-    (ALL, &[], "out of memory: other programs leave too little on this GPU"),
+/// A fault that stand-ins can show.
+struct Fault {
+    /// The libraries that are there.
+    libraries: &'static [&'static str],
+    /// What they, or the program, are told.
+    told: &'static [(&'static str, &'static str)],
+    /// What has to be said.
+    words: &'static str,
+}
+
+const FAULTS: [Fault; 6] = [
+    Fault {
+        libraries: &["libcuda.so.1"],
+        told: &[],
+        words: "the CUDA 13 library libcudart.so.13 was not found",
+    },
+    Fault {
+        libraries: ALL,
+        told: &[("STAND_IN_DRIVER", "12040")],
+        words: "the NVIDIA driver is too old: it supports CUDA 12.4, this build needs 13.0",
+    },
+    Fault {
+        libraries: ALL,
+        told: &[("STAND_IN_INIT", "100"), ("CUDA_VISIBLE_DEVICES", "")],
+        words: "CUDA_VISIBLE_DEVICES is empty",
+    },
+    Fault {
+        libraries: ALL,
+        told: &[("STAND_IN_INIT", "803")],
+        words: "the NVIDIA driver was updated since the system started",
+    },
+    Fault {
+        libraries: ALL,
+        told: &[("STAND_IN_CAPABILITY", "75")],
+        words: "compute capability 7.5 is not supported by this build",
+    },
+    Fault {
+        libraries: ALL,
+        told: &[],
+        words: "out of memory: other programs leave too little on this GPU",
+    },
 ];
 
 const ALL: &[&str] = &["libcuda.so.1", "libcudart.so.13", "libcublas.so.13", "libcurand.so.10"];
@@ -206,7 +226,7 @@ const ALL: &[&str] = &["libcuda.so.1", "libcudart.so.13", "libcublas.so.13", "li
 fn stand_ins(program: &Path) -> Result<String> {
     let folder = target_dir().join("check-cuda-real/stand-ins");
     let mut text = String::from("| there is | `needle run --device cuda` says |\n| --- | --- |\n");
-    for (libraries, told, words) in FAULTS {
+    for Fault { libraries, told, words } in FAULTS {
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
         }

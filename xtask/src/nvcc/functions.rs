@@ -22,7 +22,7 @@ const MODULES: [(&str, &str); 5] = [
 /// Fails with the entries that are missing.
 pub(super) fn run() -> Result<()> {
     let list = fs::read_to_string(root().join(LIST)).with_context(|| format!("cannot read {LIST}"))?;
-    let metadata = output(&mut cargo(&["metadata", "--format-version", "1", "--locked"]))?;
+    let metadata = output(&mut cargo(&["metadata", "--format-version", "1", "--all-features"]))?;
     let metadata: Value = serde_json::from_str(&metadata).context("cargo metadata printed no JSON")?;
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let cudarc = packages.iter().find(|package| package["name"] == "cudarc");

@@ -10,6 +10,7 @@ pub(crate) mod embed;
 pub(crate) mod eval;
 pub(crate) mod extract;
 pub(crate) mod finetune;
+pub(crate) mod generate_data;
 pub(crate) mod inspect;
 pub(crate) mod models;
 pub(crate) mod retrieve;

@@ -13,6 +13,9 @@ use super::{
 /// Queries at once.
 pub(super) const QUERIES: usize = 8;
 
+/// Bytes that come together from memory.
+const FETCHED_BYTES: usize = 64;
+
 /// Queries side by side and what each sees.
 pub(super) struct Queries<'a> {
     /// `[K, R]`, `R` being the number of sights rounded up to 1, 2, 4 or 8.
@@ -91,6 +94,7 @@ fn tile<S: Simd, const R: usize, const J: usize>(
         scale: 1.0 / (q.len() as f32).sqrt(),
         peaks: [s.splat(f32::NEG_INFINITY); R],
     };
+    tile.fetch(s);
     let mut block = tile.first;
     while block < tile.end {
         block += match tile.end - block >= J {
@@ -122,6 +126,19 @@ struct Tile<'a, S: Simd, T, const R: usize> {
 }
 
 impl<S: Simd, T: Store, const R: usize> Tile<'_, S, T, R> {
+    /// Asks for all keys at once: a few queries wait for them longer than they compute.
+    #[inline(always)]
+    fn fetch(&self, s: S) {
+        if R <= 2 {
+            let each = (FETCHED_BYTES / size_of::<T::Line>()).max(1);
+            for block in self.first..self.end {
+                for key in self.store.keys(block).iter().step_by(each) {
+                    s.prefetch(key, 0);
+                }
+            }
+        }
+    }
+
     /// `⟨q, k⟩/√K` of `J` blocks, minus infinity out of sight.
     #[inline(always)]
     fn score<const J: usize>(&mut self, s: S, block: usize) -> usize {
@@ -131,7 +148,8 @@ impl<S: Simd, T: Store, const R: usize> Tile<'_, S, T, R> {
             *keys = &self.store.keys(block + j)[..self.q.len()];
             // Few queries wait for their values longer than they compute.
             if R <= 2 {
-                for value in self.store.values(block + j) {
+                let each = (FETCHED_BYTES / size_of::<T::Line>()).max(1);
+                for value in self.store.values(block + j).iter().step_by(each) {
                     s.prefetch(value, 0);
                 }
             }

@@ -241,3 +241,53 @@ fn help(shared: &Shared, number: usize) {
         (done, looks) = (round, 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_is_done_once_whoever_does_it() {
+        let rounds = if cfg!(miri) { 5 } else { 2000 };
+        for count in [1, 2, 4] {
+            let crew = Crew::new(count).unwrap();
+            let hands = crew.hands(count);
+            let mut items = vec![0usize; 9];
+            for round in 0..rounds {
+                hands.each(&mut items, |i, item| *item += i + round);
+            }
+            for (i, item) in items.iter().enumerate() {
+                assert_eq!(*item, rounds * i + rounds * (rounds - 1) / 2);
+            }
+        }
+    }
+
+    #[test]
+    fn two_passes_at_once_do_not_meet() {
+        let crew = Crew::new(3).unwrap();
+        let work = || {
+            let hands = crew.hands(3);
+            let mut items = [1u64; 20];
+            (0..20).for_each(|_| hands.each(&mut items, |_, item| *item = *item * 3 % 1_000_003));
+            items
+        };
+        let (here, there) = thread::scope(|scope| {
+            let there = scope.spawn(work);
+            (work(), there.join().unwrap())
+        });
+        assert_eq!(here, there);
+        assert_eq!(crew.hands(3).count(), 3);
+    }
+
+    #[test]
+    fn a_panic_comes_through_and_leaves_the_crew_whole() {
+        let crew = Crew::new(3).unwrap();
+        let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            crew.hands(3).each(&mut [0; 12], |i, _| assert_ne!(i, 7));
+        }));
+        assert!(failed.is_err());
+        let mut items = [0; 12];
+        crew.hands(3).each(&mut items, |i, item| *item = i);
+        assert_eq!(items, std::array::from_fn(|i| i));
+    }
+}

@@ -24,6 +24,7 @@ mod levels;
 mod lines;
 mod loader;
 mod matrix;
+pub mod measure;
 mod memory;
 mod model;
 mod pages;
@@ -45,13 +46,16 @@ pub use simd::Isa;
 pub use state::{CpuMark, CpuState, decode_batch};
 pub use stored::CachePrecision;
 
-/// How products of packed weights are computed.
+/// How products of packed weights are computed. Weights that are not packed are always multiplied in float32.
+///
+/// `Fast` is the default: on every golden, and on 200 prompts of the demo model, it picks the tokens that `Exact` picks, in two
+/// thirds of the time. The deviations are of the largest logit, measured on the goldens' archives (`docs/performance.md`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Numerics {
-    /// In float32.
-    #[default]
+    /// In float32, keys and values stored in float32; within 10⁻⁵ of the reference.
     Exact,
-    /// Activations and levels in 16 bits, sums in 32-bit integers.
+    /// Activations and levels in 16 bits, sums in 32-bit integers, keys and values stored in half precision; within 2·10⁻³.
+    #[default]
     Fast,
 }
 

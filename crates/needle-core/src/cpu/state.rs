@@ -12,7 +12,7 @@ use super::{
     memory::{EngramMemory, Memory},
     model::CpuModel,
     pass::{DESK_TOKENS, Work},
-    stored::CachePrecision,
+    stored::{CachePrecision, Stored},
     tools::Tools,
 };
 use crate::{
@@ -89,6 +89,15 @@ impl CpuState {
     /// What is kept of the past.
     pub fn window(&self) -> Window {
         self.memory.cache.window()
+    }
+
+    /// The stored keys and values.
+    pub(super) fn stored(&self) -> &Stored {
+        &self.memory.cache.stored
+    }
+
+    pub(super) fn stored_mut(&mut self) -> &mut Stored {
+        &mut self.memory.cache.stored
     }
 
     /// Logits `[V]` after the last token taken by [`CpuState::extend`] or [`decode_batch`].
@@ -245,6 +254,7 @@ pub fn decode_batch(states: &mut [&mut CpuState], tokens: &[u32]) -> Result<()> 
             });
             states[0].work = work;
         }
+        tokens.len()
     });
     Ok(())
 }
@@ -260,25 +270,29 @@ enum Wanted<'a> {
     Cells(&'a mut dyn FnMut(usize, usize, &[f32])),
 }
 
-/// Does some work over `positions` positions with as many threads as prove fastest.
-fn timed(model: &CpuModel, positions: usize, work: impl FnOnce(&Tools<'_>)) {
+/// Does some work over at most `positions` positions with as many threads as prove fastest; `work` gives the number of
+/// positions that it did.
+fn timed(model: &CpuModel, positions: usize, work: impl FnOnce(&Tools<'_>) -> usize) -> usize {
     let tuner = model.tuner(positions);
     let choice = tuner.choose();
     let start = Instant::now();
     let hands = model.crew.hands(choice.threads);
-    work(&model.tools(&hands));
+    let done = work(&model.tools(&hands));
     // Where another pass had the helpers, nothing was learnt.
     if hands.count() == choice.threads {
-        tuner.note(choice, positions, start.elapsed());
+        tuner.note(choice, done, start.elapsed());
     }
+    done
 }
 
 fn take(model: &CpuModel, memory: &mut Memory, work: &mut Work, tokens: &[u32], mut wanted: Wanted<'_>) {
-    timed(model, tokens.len(), |tools| {
-        let mut taken = 0;
-        while taken < tokens.len() {
+    let mut taken = 0;
+    while taken < tokens.len() {
+        let left = &tokens[taken..];
+        // Every part may have other hands than the one before.
+        taken += timed(model, left.len(), |tools| {
             let room = memory.cache.room().min(tools.hands.count() * DESK_TOKENS);
-            let part = &tokens[taken..tokens.len().min(taken + room)];
+            let part = &left[..left.len().min(room)];
             let (count, counts) = (part.len(), std::iter::once(part.len()));
             match &mut wanted {
                 Wanted::Cells(each) => {
@@ -288,15 +302,15 @@ fn take(model: &CpuModel, memory: &mut Memory, work: &mut Work, tokens: &[u32], 
                 _ => work.run(model, tools, &mut [&mut *memory], part, counts, &mut None),
             }
             match &mut wanted {
-                Wanted::Last(logits) if taken + count == tokens.len() => {
+                Wanted::Last(logits) if count == left.len() => {
                     work.logits(model, tools, count - 1..count, |_, row| logits.copy_from_slice(row));
                 }
                 Wanted::All(each) => work.logits(model, tools, 0..count, |i, row| each(taken + i, row)),
                 _ => {}
             }
-            taken += count;
-        }
-    });
+            count
+        });
+    }
 }
 
 fn expect_tokens(model: &CpuModel, tokens: &[u32]) -> Result<()> {

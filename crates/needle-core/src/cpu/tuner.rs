@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Passes that try each count at first.
-const TRIES: usize = 3;
+const TRIES: usize = 2;
 /// Passes between two trials, at first and at most.
 const OFTEN: usize = 32;
 const RARELY: usize = 2048;

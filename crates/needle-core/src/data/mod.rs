@@ -37,6 +37,8 @@ pub use statistics::{Spread, Statistics, TokenStatistics, ToolCount};
 pub(crate) use calls::calls;
 pub(crate) use chance::Chance;
 pub(crate) use duplicates::folded;
+#[cfg(feature = "hub")]
+pub(crate) use row::faults;
 
 use std::{
     io::{BufRead, BufReader, Read},

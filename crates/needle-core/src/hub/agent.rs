@@ -12,7 +12,7 @@ use super::options::{HubOptions, Secret};
 use crate::error::{Error, HubFault, Result};
 
 /// One agent a way out. ureq would take one proxy for both schemes, and knows fewer forms of `NO_PROXY`.
-pub(super) struct Agents {
+pub(crate) struct Agents {
     direct: Agent,
     https: Option<Agent>,
     http: Option<Agent>,
@@ -20,7 +20,7 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    pub(super) fn new(options: &HubOptions) -> Result<Self> {
+    pub(crate) fn new(options: &HubOptions) -> Result<Self> {
         let proxied = |name: &str, proxy: &Option<Secret>| match proxy {
             Some(proxy) => agent(options, Some(parse_proxy(name, proxy)?)).map(Some),
             None => Ok(None),
@@ -34,7 +34,7 @@ impl Agents {
     }
 
     /// The agent for an address.
-    pub(super) fn of(&self, uri: &Uri) -> &Agent {
+    pub(crate) fn of(&self, uri: &Uri) -> &Agent {
         let proxied = if uri.scheme_str() == Some("https") {
             &self.https
         } else {

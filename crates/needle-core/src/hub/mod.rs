@@ -1,5 +1,5 @@
 //! Weights from the Hugging Face hub: fetched once, checked, kept in the cache that the Python client shares, and found
-//! there without the network. The only code of the library that opens a socket.
+//! there without the network. Beside `synth/`, the only code of the library that opens a socket.
 //!
 //! ```no_run
 //! use needle_core::Generation;
@@ -17,6 +17,7 @@
 
 mod address;
 mod agent;
+mod base64;
 mod cache;
 mod client;
 mod event;
@@ -30,10 +31,12 @@ mod options;
 mod request;
 mod sending;
 mod stated;
+mod transfer;
 mod upload;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use agent::Agents;
 use cache::{Hit, Layout};
 use client::Client;
 pub use event::Event;

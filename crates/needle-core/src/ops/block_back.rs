@@ -174,3 +174,97 @@ mod on_gpu {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{Device, Var};
+
+    use super::*;
+    use crate::ops::{FrontWeights, OpForm};
+
+    /// Both halves around nothing, so that each weight of both is felt: `x` is what the lanes read, `a` a function of it.
+    fn layer(kernels: &Kernels, lanes: &Tensor, front: &FrontWeights, back: &BackWeights) -> Result<Tensor> {
+        let (u, mix) = kernels.lanes_front(lanes, front)?;
+        kernels.block_back(lanes, &u, &(&u * 0.5)?.sin()?, &mix, back)
+    }
+
+    fn random(shape: &[usize]) -> Result<Tensor> {
+        Tensor::randn(0f32, 0.5, shape, &Device::Cpu)
+    }
+
+    fn weights(n: usize, d: usize) -> Result<(FrontWeights, BackWeights)> {
+        let (outs, m) = (n * (n + 2), d.next_power_of_two());
+        let front = FrontWeights {
+            phi: (random(&[outs, n * d])? * 0.1)?,
+            bias: random(&[outs])?,
+            scale: random(&[3])?,
+        };
+        let back = BackWeights {
+            post_norm: random(&[d])?,
+            gate: Tensor::new(0.3f32, &Device::Cpu)?,
+            pre_norm: random(&[d])?,
+            diagonals: [random(&[m])?, random(&[m])?, random(&[m])?],
+        };
+        Ok((front, back))
+    }
+
+    #[test]
+    fn cpu_forms_equal_the_definitions() -> Result<()> {
+        for (b, t, n, d) in [(1, 1, 1, 4), (2, 3, 4, 48), (1, 7, 3, 64)] {
+            let (lanes, (front, back)) = (random(&[b, t, n, d])?, weights(n, d)?);
+            let fused = layer(&Kernels::default(), &lanes, &front, &back)?;
+            let composed = layer(&Kernels::of(&Device::Cpu, OpForm::Composed), &lanes, &front, &back)?;
+            let difference = (fused - composed)?.abs()?.max_all()?.to_scalar::<f32>()?;
+            assert!(difference < 2e-5, "{b} {t} {n} {d}: {difference}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn every_weight_has_a_gradient_where_it_asks_for_one() -> Result<()> {
+        let (n, d) = (3, 48);
+        let (lanes, (mut front, mut back)) = (random(&[1, 2, n, d])?, weights(n, d)?);
+        let mut vars = Vec::new();
+        let [d1, d2, d3] = &mut back.diagonals;
+        for weight in [
+            &mut front.phi,
+            &mut front.bias,
+            &mut front.scale,
+            &mut back.post_norm,
+            &mut back.gate,
+            &mut back.pre_norm,
+            d1,
+            d2,
+            d3,
+        ] {
+            let var = Var::from_tensor(weight)?;
+            *weight = var.as_tensor().clone();
+            vars.push(var);
+        }
+        let target = random(&[1, 2, n, d])?;
+        let loss = |front: &FrontWeights, back: &BackWeights| -> Result<Tensor> {
+            (layer(&Kernels::default(), &lanes, front, back)? * &target)?.sum_all()
+        };
+        let gradients = loss(&front, &back)?.backward()?;
+        for (i, var) in vars.iter().enumerate() {
+            let Some(gradient) = gradients.get(var) else {
+                candle_core::bail!("weight {i} has no gradient")
+            };
+            // Along the gradient the loss grows by the gradient's square.
+            let square = gradient.sqr()?.sum_all()?.to_scalar::<f32>()?;
+            let step = 0.02 / square.sqrt().max(1e-3);
+            let before = var.as_tensor().copy()?;
+            let at = |sign: f64| -> Result<f32> {
+                var.set(&(&before + (gradient * (sign * f64::from(step)))?)?)?;
+                loss(&front, &back)?.to_scalar::<f32>()
+            };
+            let slope = (at(1.0)? - at(-1.0)?) / (2.0 * step);
+            var.set(&before)?;
+            assert!(
+                (slope - square).abs() < 0.05 * square.max(0.05),
+                "weight {i}: {slope} and {square}"
+            );
+        }
+        Ok(())
+    }
+}

@@ -32,6 +32,11 @@ pub struct FrontWeights {
 pub struct Mix(pub(super) Tensor);
 
 impl Mix {
+    /// As the kernels write it.
+    pub fn tensor(&self) -> &Tensor {
+        &self.0
+    }
+
     /// How to read the lanes, `[B, T, N]`, how to write them, `[B, T, N]`, and how to mix them, `[B, T, N, N]`.
     pub(super) fn parts(&self, n: usize, dtype: DType) -> Result<[Tensor; 3]> {
         let (b, t, _) = self.0.dims3()?;

@@ -89,8 +89,7 @@ pub struct Rope<B> {
 
 impl<B> Rope<B> {
     /// The launch for activations of `elem`, `stride` numbers a row, and a cache of `cache`: equal, or activations of
-    /// float32. No two rows may share a slot; where all are [`NO_SLOT`](crate::RowState::NO_SLOT), nothing is written to the
-    /// caches, and any buffers may hold their place.
+    /// float32. No two rows may share a slot.
     ///
     /// # Errors
     /// [`Unsupported`] for a shape or a pair of storages without a kernel.

@@ -28,24 +28,26 @@ const CONTEXTS: [usize; 3] = [64, 256, 512];
 /// Room for the longest context and its steps.
 const WINDOW: &str = "640";
 
-/// `FILE…`: archives of generation 2.
+/// `THREADS FILE…`: 1 or 2 threads, archives of generation 2.
 pub(crate) fn run(args: &[&str]) -> Result<()> {
-    if let Some((&"worker", rest)) = args.split_first() {
-        return worker::run(rest);
-    }
-    ensure!(!args.is_empty(), "which archives? `cargo xtask bench inference FILE…`");
+    let (threads, files) = match args {
+        ["worker", rest @ ..] => return worker::run(rest),
+        ["1", files @ ..] if !files.is_empty() => (1, files),
+        ["2", files @ ..] if !files.is_empty() => (2, files),
+        _ => bail!("how many threads, which archives? `cargo xtask bench inference 1|2 FILE…`"),
+    };
     ensure!(
         cfg!(target_os = "linux"),
         "processes are pinned and measured as Linux does it"
     );
-    let peers = [
-        build_peer("one", &[])?,
-        build_peer("parallel", &["--features", "parallel"])?,
-    ];
+    let peer = match threads {
+        1 => build_peer("one", &[])?,
+        _ => build_peer("parallel", &["--features", "parallel"])?,
+    };
     machine::print();
-    for file in args {
+    for file in files {
         let file = fs::canonicalize(file).with_context(|| (*file).to_owned())?;
-        compare(&file, &peers)?;
+        compare(&file, &peer, threads)?;
     }
     Ok(())
 }
@@ -80,17 +82,11 @@ impl Subject {
     }
 }
 
-fn subjects(file: &Path, peers: &[PathBuf; 2], window: &str) -> Result<Vec<Subject>> {
+fn subjects(file: &Path, peer: &Path, threads: usize, window: &str) -> Result<Vec<Subject>> {
     let file = file.to_str().context("the path is no UTF-8")?;
     let own = std::env::current_exe()?;
-    let peer = |name, program: &PathBuf, threads| Subject {
-        name,
-        program: program.clone(),
-        args: vec![file.to_owned()],
-        threads,
-    };
-    let ours = |name, numerics: &str, threads: usize| Subject {
-        name,
+    let ours = |numerics: &'static str| Subject {
+        name: numerics,
         program: own.clone(),
         args: [
             "bench",
@@ -105,14 +101,13 @@ fn subjects(file: &Path, peers: &[PathBuf; 2], window: &str) -> Result<Vec<Subje
         .into(),
         threads,
     };
-    Ok(vec![
-        peer("peer", &peers[0], 1),
-        ours("exact", "exact", 1),
-        ours("fast", "fast", 1),
-        peer("peer, 2 threads", &peers[1], 2),
-        ours("exact, 2 threads", "exact", 2),
-        ours("fast, 2 threads", "fast", 2),
-    ])
+    let peer = Subject {
+        name: "peer",
+        program: peer.to_owned(),
+        args: vec![file.to_owned()],
+        threads,
+    };
+    Ok(vec![peer, ours("exact"), ours("fast")])
 }
 
 /// A running engine.
@@ -203,10 +198,11 @@ struct Figures {
     decode: [Rounds; 3],
 }
 
-fn compare(file: &Path, peers: &[PathBuf; 2]) -> Result<()> {
+fn compare(file: &Path, peer_program: &Path, threads: usize) -> Result<()> {
     let size = fs::metadata(file)?.len() as f64 / 1e6;
-    println!("\n{} ({size:.1} MB)", file.file_name().unwrap_or_default().display());
-    let subjects = subjects(file, peers, WINDOW)?;
+    let name = file.file_name().unwrap_or_default().display();
+    println!("\n{name} ({size:.1} MB), threads: {threads}");
+    let subjects = subjects(file, peer_program, threads, WINDOW)?;
     let mut engines = subjects.iter().map(Subject::start).collect::<Result<Vec<_>>>()?;
     let mut figures: Vec<Figures> = subjects
         .iter()
@@ -237,42 +233,31 @@ fn compare(file: &Path, peers: &[PathBuf; 2]) -> Result<()> {
         let cells: String = all.map(|rounds| format!("{:>11.0}", median(rounds))).collect();
         println!("{:<18}{cells}", subject.name);
     }
-    println!("times the peer's with as many threads (its best of both in brackets)");
-    for (subject, own) in subjects
-        .iter()
-        .zip(&figures)
-        .filter(|(subject, _)| !subject.name.starts_with("peer"))
-    {
-        let ratio = |of: &dyn Fn(&Figures) -> &Rounds| {
-            let peers = subjects
-                .iter()
-                .zip(&figures)
-                .filter(|(peer, _)| peer.name.starts_with("peer"));
-            let same = peers.clone().find(|(peer, _)| peer.threads == subject.threads);
-            let best = peers.map(|(_, figures)| median(of(figures))).fold(0.0, f64::max);
-            let same = same.map_or(f64::NAN, |(_, figures)| median(of(figures)));
-            format!("{:>5.1} ({:.1})", median(of(own)) / same, median(of(own)) / best)
-        };
-        let mut cells = String::new();
-        for i in 0..CONTEXTS.len() {
-            cells += &format!("{:>13}", ratio(&|figures| &figures.prefill[i]));
-        }
-        for i in 0..CONTEXTS.len() {
-            cells += &format!("{:>13}", ratio(&|figures| &figures.decode[i]));
-        }
-        println!("{:<18}{cells}", subject.name);
+    let Some((peer, own)) = figures.split_first() else {
+        return Ok(());
+    };
+    for (subject, own) in subjects[1..].iter().zip(own) {
+        let pairs = own
+            .prefill
+            .iter()
+            .zip(&peer.prefill)
+            .chain(own.decode.iter().zip(&peer.decode));
+        let cells: String = pairs
+            .map(|(own, peer)| format!("{:>11.1}", median(own) / median(peer)))
+            .collect();
+        println!("{:<18}{cells}", format!("{} / peer", subject.name));
     }
-    start_and_memory(file, peers)?;
-    batches(file, peers)
+    start_and_memory(file, peer_program, threads)?;
+    batches(file, peer_program, threads)
 }
 
 /// Loading and memory, each of fresh processes with a window of 256.
-fn start_and_memory(file: &Path, peers: &[PathBuf; 2]) -> Result<()> {
+fn start_and_memory(file: &Path, peer: &Path, threads: usize) -> Result<()> {
     println!(
         "{:<18}{:>11}{:>14}{:>16}{:>14}{:>12}",
         "", "load, ms", "first token", "its processor", "resident, MB", "peak, MB"
     );
-    let subjects = subjects(file, peers, "256")?;
+    let subjects = subjects(file, peer, threads, "256")?;
     let mut rows: Vec<[Rounds; 5]> = subjects.iter().map(|_| Default::default()).collect();
     for _ in 0..ROUNDS {
         for (subject, row) in subjects.iter().zip(&mut rows) {
@@ -301,12 +286,10 @@ fn start_and_memory(file: &Path, peers: &[PathBuf; 2]) -> Result<()> {
 }
 
 /// Sequences side by side: tokens a second of all together.
-fn batches(file: &Path, peers: &[PathBuf; 2]) -> Result<()> {
+fn batches(file: &Path, peer: &Path, threads: usize) -> Result<()> {
     println!("{:<18}{:>11}{:>11}{:>11}", "batch, tokens/s", "1", "4", "16");
-    for subject in subjects(file, peers, "256")? {
-        if subject.name.starts_with("peer") {
-            continue;
-        }
+    // The peer takes one sequence at a time.
+    for subject in subjects(file, peer, threads, "256")?.into_iter().skip(1) {
         let mut engine = subject.start()?;
         let mut cells = String::new();
         for size in [1, 4, 16] {

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     pub(crate) base: String,
 
     /// Adapter to put into the weights; several are added in the order given
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, alias = "lora", value_name = "FILE")]
     pub(crate) adapter: Vec<PathBuf>,
 
     /// Bits of the matrices: 2, 3, 4, ternary, a map such as default=2,embedding=4,attn.q_proj=3, or a file with one

@@ -1,7 +1,8 @@
 //! Codes times rotated activations in 16 bits, sums in 32-bit integers.
 //!
-//! For one position the levels are looked up and used at once. For more, a group's levels of sixteen rows are looked up into
-//! the first-level cache and used by all tiles of positions.
+//! For one position the levels are looked up and used at once. For more, a group's levels of one or two blocks of sixteen rows
+//! are looked up into the first-level cache and used by all tiles of positions. Two blocks share each activation that is
+//! loaded; a sum in integers does not mind.
 
 use super::{Job, Place, row};
 use crate::cpu::{
@@ -34,7 +35,8 @@ fn run_in_4<S: Simd>(s: S, codes: &Codes, job: Job<'_, '_>) {
 
 #[inline(always)]
 fn run_in<S: Simd, const BITS: i32>(s: S, codes: &Codes, mut job: Job<'_, '_>) {
-    let mut steps = [s.look_up16::<BITS>(s.levels16(&codes.levels16.levels), s.load_codes(&Line([0; 16]))); PAIRS];
+    let nothing = s.look_up16::<BITS>(s.levels16(&codes.levels16.levels), s.load_codes(&Line([0; 16])));
+    let mut steps = [[nothing; PAIRS]; 2];
     let single = job.prepared.tiles().all(|tile| tile.width == 1 && tile.first == 0);
     for panel in job.panels.clone() {
         let (lines, blocks) = job.matrix.panel(job.lines, panel);
@@ -51,7 +53,8 @@ fn run_in<S: Simd, const BITS: i32>(s: S, codes: &Codes, mut job: Job<'_, '_>) {
                 (true, 4.., 4) => panel.single::<S, BITS, 4>(s, &mut job, row),
                 (true, 2.., 4) => panel.single::<S, BITS, 2>(s, &mut job, row),
                 (true, ..) => panel.single::<S, BITS, 1>(s, &mut job, row),
-                (false, ..) if codes.group == USUAL => panel.tiled::<S, BITS>(s, &mut job, row, &mut steps),
+                (false, 2.., 4) if codes.group == USUAL => panel.tiled::<S, BITS, 2>(s, &mut job, row, &mut steps),
+                (false, ..) if codes.group == USUAL => panel.tiled::<S, BITS, 1>(s, &mut job, row, &mut steps),
                 (false, ..) => panel.unusual::<S, BITS>(s, &mut job, row),
             };
         }
@@ -96,11 +99,15 @@ impl<'a> Panel<'a> {
                     *word = s.load_codes(line);
                     s.prefetch(line, AHEAD_BYTES);
                 }
-                for (i, x) in x.chunks_exact(S::STEP_PAIRS).enumerate() {
+                for (i, x) in x.chunks_exact(2 * S::STEP_PAIRS).enumerate() {
+                    let (x, y) = x.split_at(S::STEP_PAIRS);
                     for (sums, word) in sums.iter_mut().zip(&mut word) {
-                        let sum = &mut sums[i % (4 / R).max(1)];
-                        *sum = s.dot(*sum, s.look_up16::<BITS>(levels, *word), x[0], x[S::STEP_PAIRS - 1]);
-                        *word = s.shift::<BITS>(*word);
+                        let (first, second, rest) = s.look_up16_twice::<BITS>(levels, *word);
+                        *word = rest;
+                        let sum = &mut sums[2 * i % (4 / R).max(1)];
+                        *sum = s.dot(*sum, first, x[0], x[S::STEP_PAIRS - 1]);
+                        let sum = &mut sums[(2 * i + 1) % (4 / R).max(1)];
+                        *sum = s.dot(*sum, second, y[0], y[S::STEP_PAIRS - 1]);
                     }
                 }
             }
@@ -114,17 +121,18 @@ impl<'a> Panel<'a> {
         R
     }
 
-    /// One block for all positions, [`TILES`] tiles at a time; `steps` is scratch.
+    /// `R` blocks, one or two, for all positions, [`TILES`] tiles at a time; `steps` is scratch.
     #[inline(always)]
-    fn tiled<S: Simd, const BITS: i32>(
+    fn tiled<S: Simd, const BITS: i32, const R: usize>(
         &self,
         s: S,
         job: &mut Job<'_, '_>,
         row: usize,
-        steps: &mut [S::Step; PAIRS],
+        steps: &mut [[S::Step; PAIRS]; 2],
     ) -> usize {
         let levels = s.levels16(&self.codes.levels16.levels);
         let step = s.splat(self.codes.levels16.step);
+        let own = self.block..self.block + R;
         let mut tiles = job.prepared.tiles();
         while let Some(first) = tiles.next() {
             let mut some = [first; TILES];
@@ -133,35 +141,39 @@ impl<'a> Panel<'a> {
                 *place = tile;
                 count += 1;
             }
-            let mut totals = [[s.splat(0.0); MOST]; TILES];
+            let mut totals = [[[s.splat(0.0); MOST]; R]; TILES];
             for (group, (norms, words)) in self.groups().enumerate() {
-                let of_word = steps.chunks_exact_mut(16 / BITS as usize / S::STEP_PAIRS);
-                for (steps, words) in of_word.zip(words.chunks_exact(self.blocks)) {
-                    let mut word = s.load_codes(&words[self.block]);
-                    s.prefetch(&words[self.block], AHEAD_BYTES);
-                    for step in steps {
-                        *step = s.look_up16::<BITS>(levels, word);
-                        word = s.shift::<BITS>(word);
+                for (steps, block) in steps.iter_mut().zip(own.clone()) {
+                    let of_word = steps.chunks_exact_mut(16 / BITS as usize / S::STEP_PAIRS);
+                    for (steps, words) in of_word.zip(words.chunks_exact(self.blocks)) {
+                        let mut word = s.load_codes(&words[block]);
+                        s.prefetch(&words[block], AHEAD_BYTES);
+                        for steps in steps.as_chunks_mut::<2>().0 {
+                            (steps[0], steps[1], word) = s.look_up16_twice::<BITS>(levels, word);
+                        }
                     }
                 }
-                let norm = s.mul(s.load_bits(&norms[self.block]), step);
+                let mut scaled = [step; R];
+                for (scaled, norm) in scaled.iter_mut().zip(&norms[own.clone()]) {
+                    *scaled = s.mul(s.load_bits(norm), step);
+                }
                 for (tile, totals) in some[..count].iter().zip(&mut totals) {
                     let x = &job.prepared.pairs(*tile).as_chunks::<PAIRS>().0[group * tile.width..];
                     let scales = &job.prepared.scales(*tile)[group * tile.width..];
                     match tile.width {
-                        1 => join::<S, 1>(s, steps, x, (norm, scales), totals),
-                        4 => join::<S, 4>(s, steps, x, (norm, scales), totals),
-                        8 if S::WIDEST > 4 => join::<S, 8>(s, steps, x, (norm, scales), totals),
-                        12 if S::WIDEST > 8 => join::<S, 12>(s, steps, x, (norm, scales), totals),
+                        1 => join::<S, 1, R>(s, steps, x, (&scaled, scales), totals),
+                        4 => join::<S, 4, R>(s, steps, x, (&scaled, scales), totals),
+                        8 if S::WIDEST > 4 => join::<S, 8, R>(s, steps, x, (&scaled, scales), totals),
+                        12 if S::WIDEST > 8 => join::<S, 12, R>(s, steps, x, (&scaled, scales), totals),
                         width => unreachable!("a tile of {width} positions"),
                     }
                 }
             }
-            for (tile, totals) in some[..count].iter().zip(totals) {
-                place(*tile, row).write(s, &[totals], job.out);
+            for (tile, totals) in some[..count].iter().zip(&totals) {
+                place(*tile, row).write(s, totals, job.out);
             }
         }
-        1
+        R
     }
 
     /// One block for all positions, whatever the size of the groups.
@@ -198,27 +210,31 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// Adds one group's products of `N` positions to their totals.
+/// Adds one group's products of `N` positions and `R` blocks to their totals.
 #[inline(always)]
-fn join<S: Simd, const N: usize>(
+fn join<S: Simd, const N: usize, const R: usize>(
     s: S,
-    steps: &[S::Step; PAIRS],
+    steps: &[[S::Step; PAIRS]; 2],
     x: &[[i32; PAIRS]],
-    (norm, scales): (S::F, &[f32]),
-    totals: &mut [S::F; MOST],
+    (norms, scales): (&[S::F; R], &[f32]),
+    totals: &mut [[S::F; MOST]; R],
 ) {
-    let (Some(x), Some(totals)) = (x.first_chunk::<N>(), totals.first_chunk_mut::<N>()) else {
+    let Some(x) = x.first_chunk::<N>() else {
         return;
     };
-    let mut sums = [s.zero_sums(); N];
-    for (k, step) in steps.iter().enumerate().take(PAIRS / S::STEP_PAIRS) {
+    let mut sums = [[s.zero_sums(); N]; R];
+    for k in 0..PAIRS / S::STEP_PAIRS {
         let (first, last) = (k * S::STEP_PAIRS, (k + 1) * S::STEP_PAIRS - 1);
-        for (sum, x) in sums.iter_mut().zip(x) {
-            *sum = s.dot(*sum, *step, x[first], x[last]);
+        for (n, x) in x.iter().enumerate() {
+            for (sums, steps) in sums.iter_mut().zip(steps) {
+                sums[n] = s.dot(sums[n], steps[k], x[first], x[last]);
+            }
         }
     }
-    for ((total, sum), scale) in totals.iter_mut().zip(sums).zip(scales) {
-        *total = s.fma(norm, s.mul(s.to_f32(s.total(sum)), s.splat(*scale)), *total);
+    for ((totals, sums), norm) in totals.iter_mut().zip(&sums).zip(norms) {
+        for ((total, sum), scale) in totals.iter_mut().zip(sums).zip(scales) {
+            *total = s.fma(*norm, s.mul(s.to_f32(s.total(*sum)), s.splat(*scale)), *total);
+        }
     }
 }
 

@@ -77,7 +77,8 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
     type F = __m512;
     type I = __m512i;
     type Levels = __m512;
-    type Levels16 = __m512i;
+    /// By the lowest code of an index, and by the one above it where an index holds two.
+    type Levels16 = [__m512i; 2];
     type Step = __m512i;
     type Sums = __m512i;
 
@@ -205,13 +206,31 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
     }
 
     #[inline(always)]
-    fn levels16(self, levels: &[i16; 16]) -> __m512i {
-        proven!(_mm512_broadcast_i64x4(_mm256_loadu_si256(levels.as_ptr().cast())))
+    fn levels16(self, levels: &[i16; 16]) -> [__m512i; 2] {
+        let mut above = [0; 16];
+        for (i, above) in above.iter_mut().enumerate() {
+            *above = levels[i >> 2];
+        }
+        proven!([
+            _mm512_broadcast_i64x4(_mm256_loadu_si256(levels.as_ptr().cast())),
+            _mm512_broadcast_i64x4(_mm256_loadu_si256(above.as_ptr().cast())),
+        ])
     }
     #[inline(always)]
-    fn look_up16<const BITS: i32>(self, levels: __m512i, codes: __m512i) -> __m512i {
+    fn look_up16<const BITS: i32>(self, levels: [__m512i; 2], codes: __m512i) -> __m512i {
         // Five bits of each 16-bit half: the table is there twice.
-        proven!(_mm512_permutexvar_epi16(codes, levels))
+        proven!(_mm512_permutexvar_epi16(codes, levels[0]))
+    }
+    #[inline(always)]
+    fn look_up16_twice<const BITS: i32>(self, levels: [__m512i; 2], codes: __m512i) -> (__m512i, __m512i, __m512i) {
+        let first = self.look_up16::<BITS>(levels, codes);
+        if BITS == 2 {
+            // Four of the five bits are two codes: one shift serves both.
+            let second = proven!(_mm512_permutexvar_epi16(codes, levels[1]));
+            return (first, second, self.shift::<4>(codes));
+        }
+        let next = self.shift::<BITS>(codes);
+        (first, self.look_up16::<BITS>(levels, next), self.shift::<BITS>(next))
     }
     #[inline(always)]
     fn zero_sums(self) -> __m512i {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+#[cfg(target_arch = "aarch64")]
+use super::neon::Neon;
 use super::{Simd, portable::Portable};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512};
@@ -19,6 +21,8 @@ pub(in crate::cpu) enum Set {
     Avx512(Avx512<false>),
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
+    #[cfg(target_arch = "aarch64")]
+    Neon(Neon),
     Portable(Portable),
 }
 
@@ -36,7 +40,9 @@ impl Isa {
             Avx512::detect().map(|s| Self(Set::Avx512(s))),
             Avx2::detect().map(|s| Self(Set::Avx2(s))),
         ];
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        let vectors = [Neon::detect().map(|s| Self(Set::Neon(s)))];
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         let vectors: [Option<Self>; 0] = [];
         let portable = Self(Set::Portable(Portable));
         vectors.into_iter().flatten().chain([portable]).collect()
@@ -54,11 +60,13 @@ impl Isa {
             Set::Avx512(s) => of(s),
             #[cfg(target_arch = "x86_64")]
             Set::Avx2(s) => of(s),
+            #[cfg(target_arch = "aarch64")]
+            Set::Neon(s) => of(s),
             Set::Portable(s) => of(s),
         }
     }
 
-    /// Its name, as in `avx512-vnni`, `avx512`, `avx2`, `portable`.
+    /// Its name, as in `avx512-vnni`, `avx512`, `avx2`, `neon`, `portable`.
     pub fn name(self) -> &'static str {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
@@ -67,6 +75,8 @@ impl Isa {
             Set::Avx512(_) => "avx512",
             #[cfg(target_arch = "x86_64")]
             Set::Avx2(_) => "avx2",
+            #[cfg(target_arch = "aarch64")]
+            Set::Neon(_) => "neon",
             Set::Portable(_) => "portable",
         }
     }
@@ -97,6 +107,9 @@ macro_rules! kernel {
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
                 Set::Avx2(s) => unsafe { avx2(s, $($arg),*) },
+                #[cfg(target_arch = "aarch64")]
+                // Part of the target's base: nothing has to be compiled twice.
+                Set::Neon(s) => $generic(s, $($arg),*),
                 Set::Portable(s) => $generic(s, $($arg),*),
             }
         }
@@ -123,6 +136,9 @@ macro_rules! integer_kernel {
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
                 Set::Avx2(s) => unsafe { avx2(s, $($arg),*) },
+                #[cfg(target_arch = "aarch64")]
+                // Part of the target's base: nothing has to be compiled twice.
+                Set::Neon(s) => $generic(s, $($arg),*),
                 Set::Portable(s) => $generic(s, $($arg),*),
             }
         }

@@ -14,6 +14,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod isa;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 
 pub use isa::Isa;
@@ -92,6 +94,20 @@ pub(super) trait Simd: Copy {
     fn levels16(self, levels: &[i16; 16]) -> Self::Levels16;
     /// The levels that one step takes from the shifted words; the next step's are reached by another shift by `BITS`.
     fn look_up16<const BITS: i32>(self, levels: Self::Levels16, codes: Self::I) -> Self::Step;
+    /// The levels of two steps, one after the other, and the words shifted beyond them.
+    #[inline(always)]
+    fn look_up16_twice<const BITS: i32>(
+        self,
+        levels: Self::Levels16,
+        codes: Self::I,
+    ) -> (Self::Step, Self::Step, Self::I) {
+        let next = self.shift::<BITS>(codes);
+        let (first, second) = (
+            self.look_up16::<BITS>(levels, codes),
+            self.look_up16::<BITS>(levels, next),
+        );
+        (first, second, self.shift::<BITS>(next))
+    }
     fn zero_sums(self) -> Self::Sums;
     /// `sums + Σ level·x` over the columns of one step: of the first of its pairs and the last, the same where a step takes one.
     fn dot(self, sums: Self::Sums, step: Self::Step, first: i32, last: i32) -> Self::Sums;

@@ -123,19 +123,22 @@ fn transform(row: &mut [f32]) {
     row.iter_mut().for_each(|x| *x *= scale);
 }
 
-/// All stages within 16 entries: stage `s` pairs `i` with `i ⊕ 2ˢ`, and the upper of the two gets the difference.
+/// All stages within 16 entries.
 #[inline(always)]
 fn short(block: &mut [f32; 16]) {
-    let mut x = *block;
-    for half in [1, 2, 4, 8] {
-        let mut y = [0.0f32; 16];
-        for i in 0..16 {
-            let (own, other) = (x[i], x[i ^ half]);
-            y[i] = if i & half == 0 { own + other } else { other - own };
-        }
-        x = y;
+    *block = stage::<8>(stage::<4>(stage::<2>(stage::<1>(*block))));
+}
+
+/// Pairs `i` with `i ⊕ HALF`; the upper of the two gets the difference. Without a branch, so that it becomes a permutation, a
+/// product and a sum.
+#[inline(always)]
+fn stage<const HALF: usize>(x: [f32; 16]) -> [f32; 16] {
+    let mut y = [0.0; 16];
+    for i in 0..16 {
+        let sign = 1.0 - 2.0 * ((i / HALF) % 2) as f32;
+        y[i] = x[i ^ HALF] + sign * x[i];
     }
-    *block = x;
+    y
 }
 
 #[inline(always)]

@@ -23,8 +23,8 @@ pub(super) fn open(target: Target) -> Attempt<Opened> {
         Target::Cuda(index) => {
             let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
             guarded(|| {
-                let device =
-                    Device::new_cuda(index).map_err(|error| explain(&error.to_string(), visible.as_deref()))?;
+                let device = Device::new_cuda_with_stream(index)
+                    .map_err(|error| explain(&error.to_string(), visible.as_deref()))?;
                 compute(&device).map_err(|error| explain(&error.to_string(), visible.as_deref()))?;
                 let capability = capability(&device);
                 Ok(Opened { device, capability })

@@ -8,8 +8,11 @@ use needle_core::{
     Config, DeviceSpec, Session, Window,
     cpu::CpuOptions,
     device::{self, Selected},
+    gpu::{Decoding, GpuBatch, GpuOptions, Launching},
+    ops::OpForm,
     quant::CodeWidth,
     runner::Runner,
+    train::{AdapterShape, Row, TrainOptions, Trainable, Trainer},
 };
 use serde_json::{Value, json};
 
@@ -39,12 +42,12 @@ pub(super) fn run(args: &[&str]) -> Result<()> {
     let selected = device.parse::<DeviceSpec>()?.open()?;
     say(&json!({ "what": "machine", "report": device::report() }));
     for (name, stored) in WEIGHTS {
-        let before = device::free_memory(&selected.device);
-        let runner = load(&config, stored, &selected)?;
-        let after = device::free_memory(&selected.device);
-        let loaded = before.zip(after).map(|(before, after)| before.saturating_sub(after));
-        for batch in BATCHES {
-            for mode in Mode::ALL {
+        for mode in Mode::ALL {
+            let before = device::free_memory(&selected.device);
+            let runner = load(&config, stored, &selected, mode)?;
+            let after = device::free_memory(&selected.device);
+            let loaded = before.zip(after).map(|(before, after)| before.saturating_sub(after));
+            for batch in BATCHES {
                 let mut line = measured(&runner, mode, batch)?;
                 line["what"] = "speed".into();
                 line["weights"] = name.into();
@@ -65,14 +68,10 @@ fn say(line: &Value) {
     println!("{line}");
 }
 
-fn load(config: &Config, stored: Stored, selected: &Selected) -> Result<Runner> {
+fn load(config: &Config, stored: Stored, selected: &Selected, mode: Mode) -> Result<Runner> {
     let checkpoint = random_model::checkpoint(config.clone(), stored)?;
-    Ok(Runner::load(
-        &checkpoint,
-        selected,
-        selected.dtype,
-        CpuOptions::default(),
-    )?)
+    let (cpu, gpu) = (CpuOptions::default(), mode.options());
+    Ok(Runner::load_with(&checkpoint, selected, selected.dtype, cpu, gpu)?)
 }
 
 /// How a decode step is carried out.
@@ -96,39 +95,73 @@ impl Mode {
             Self::Graph => "fused, graph",
         }
     }
+
+    fn options(self) -> GpuOptions {
+        let launching = Launching::Single;
+        match self {
+            Self::Plain => GpuOptions {
+                decoding: Decoding::Tensors,
+                ops: OpForm::Composed,
+                ..GpuOptions::default()
+            },
+            Self::Fused => GpuOptions {
+                launching,
+                ..GpuOptions::default()
+            },
+            Self::Graph => GpuOptions::default(),
+        }
+    }
+
+    /// Whether the runner computes so: a processor has no fused steps, and a model may have no kernels.
+    fn is_offered(self, runner: &Runner) -> bool {
+        self == Self::Plain || matches!(runner, Runner::Gpu(_))
+    }
 }
 
-/// Sequences that decode in this mode; none where the library has no such mode on this runner.
-fn sessions(runner: &Runner, mode: Mode, batch: usize) -> Result<Option<Vec<Session>>> {
-    if mode != Mode::Plain {
-        return Ok(None);
-    }
+fn sessions(runner: &Runner, batch: usize) -> Result<Vec<Session>> {
     let size = runner.config().effective_kv_window();
     let open = |_| Ok(runner.session(Window { size, sinks: 0 })?);
-    (0..batch).map(open).collect::<Result<_>>().map(Some)
+    (0..batch).map(open).collect()
 }
 
-/// Seconds of one step of fine-tuning; none where the library has no trainer.
-fn training_step(_: &Config, _: &Selected) -> Result<Option<f64>> {
-    Ok(None)
+/// Rows and tokens of the batch that one step of fine-tuning is timed with.
+const ROWS: usize = 4;
+const ROW_TOKENS: usize = 256;
+
+/// Seconds of one step of fine-tuning, the second of two.
+fn training_step(config: &Config, selected: &Selected) -> Result<f64> {
+    let model = random_model::checkpoint(config.clone(), Stored::Floats)?;
+    let options = TrainOptions::new(Trainable::Adapter(AdapterShape::default()), 2);
+    let mut trainer = Trainer::new(&model, selected, options)?;
+    let ids = prompt(ROW_TOKENS, config.vocab_size);
+    let rows = vec![Row { ids, target_start: ROW_TOKENS / 2 }; ROWS];
+    let rows: Vec<&Row> = rows.iter().collect();
+    trainer.step(&rows)?;
+    let start = Instant::now();
+    trainer.step(&rows)?;
+    Ok(start.elapsed().as_secs_f64())
 }
 
 fn measured(runner: &Runner, mode: Mode, batch: usize) -> Result<Value> {
-    let Some(mut readers) = sessions(runner, mode, batch)? else {
-        return Ok(json!({ "prefill_tps": "not offered", "decode_tps": "not offered" }));
-    };
+    if !mode.is_offered(runner) {
+        let why = runner.notice().unwrap_or("not on this device");
+        return Ok(json!({ "prefill_tps": "not offered", "decode_tps": "not offered", "why": why }));
+    }
     let vocab = runner.config().vocab_size;
     // A first pass loads kernels and fills pools.
+    let mut readers = sessions(runner, batch)?;
     for session in &mut readers {
         session.extend(&prompt(CONTEXT, vocab))?;
     }
-    let Some(fresh) = sessions(runner, mode, batch)? else {
-        return Ok(json!({}));
-    };
+    let fresh = sessions(runner, batch)?;
     let prompt_tokens = PROMPT.min(fresh.first().map_or(PROMPT, |session| session.window().size));
     let prefill = prefill(fresh, &prompt(prompt_tokens, vocab))?;
-    let decode = decode(readers, vocab)?;
-    Ok(json!({ "prefill_tps": prefill, "decode_tps": decode }))
+    let states: Vec<_> = readers.iter().filter_map(Session::gpu).collect();
+    if states.is_empty() || mode == Mode::Plain {
+        return Ok(json!({ "prefill_tps": prefill, "decode_tps": decode(readers, vocab)? }));
+    }
+    let (decode, recording) = decode_together(GpuBatch::of(&states)?, batch, vocab)?;
+    Ok(json!({ "prefill_tps": prefill, "decode_tps": decode, "recording": recording }))
 }
 
 fn prompt(tokens: usize, vocab: usize) -> Vec<u32> {
@@ -167,6 +200,23 @@ fn decode(mut sessions: Vec<Session>, vocab: usize) -> Result<f64> {
     Ok(f64::from(written) / start.elapsed().as_secs_f64())
 }
 
+/// The same by one step for all of them, and what became of its recording as a graph.
+fn decode_together(mut batch: GpuBatch, rows: usize, vocab: usize) -> Result<(f64, String)> {
+    let mut tokens = vec![1u32; rows];
+    let start = Instant::now();
+    let mut written = 0;
+    for _ in 0..STEPS {
+        for (logits, token) in batch.step(&tokens)?.iter().zip(&mut tokens) {
+            *token = likeliest(logits)? % vocab as u32;
+            written += 1;
+        }
+        if start.elapsed() > LONGEST {
+            break;
+        }
+    }
+    Ok((f64::from(written) / start.elapsed().as_secs_f64(), format!("{:?}", batch.recording())))
+}
+
 fn likeliest(logits: &[f32]) -> Result<u32> {
     if logits.iter().any(|logit| !logit.is_finite()) {
         bail!("a logit is no number");
@@ -187,8 +237,10 @@ mod tests {
         let selected = DeviceSpec::Cpu.open().unwrap();
         let config = random_model::small().unwrap();
         for (name, stored) in WEIGHTS {
-            let runner = load(&config, stored, &selected).unwrap();
+            let runner = load(&config, stored, &selected, Mode::Plain).unwrap();
             let line = measured(&runner, Mode::Plain, 2).unwrap();
+            let fused = measured(&runner, Mode::Fused, 2).unwrap();
+            assert_eq!(fused["decode_tps"], "not offered");
             for rate in ["prefill_tps", "decode_tps"] {
                 assert!(line[rate].as_f64().is_some_and(|rate| rate > 0.0), "{name}: {line}");
             }

@@ -30,7 +30,11 @@ fn dot_scaled(x: &[f32], s: &[f32], dy: &[f32]) -> f32 {
             sums[i] += (1.0 + s[i]) * dy[i] * x[i];
         }
     }
-    let rest = x_rest.iter().zip(s_rest).zip(dy_rest).map(|((x, s), dy)| (1.0 + s) * dy * x);
+    let rest = x_rest
+        .iter()
+        .zip(s_rest)
+        .zip(dy_rest)
+        .map(|((x, s), dy)| (1.0 + s) * dy * x);
     sum(&sums) + rest.sum::<f32>()
 }
 

@@ -20,10 +20,10 @@ fn loss(checkpoint: &Checkpoint, rows: &[Row]) -> f64 {
     let model = Model::load(&checkpoint.config, &checkpoint.weights, DType::F32, &Device::Cpu).unwrap();
     let (mut sum, mut count) = (0.0, 0);
     for Row { ids, target_start } in rows {
-        let logits = model.forward(&[ids.clone()], &Mask::causal(ids.len())).unwrap();
-        let log_p = candle_log_softmax(&logits.squeeze(0).unwrap())
-            .to_vec2::<f32>()
+        let logits = model
+            .forward(std::slice::from_ref(ids), &Mask::causal(ids.len()))
             .unwrap();
+        let log_p = log_softmax(&logits.squeeze(0).unwrap()).to_vec2::<f32>().unwrap();
         for at in *target_start..ids.len() {
             sum -= f64::from(log_p[at - 1][ids[at] as usize]);
             count += 1;
@@ -32,7 +32,7 @@ fn loss(checkpoint: &Checkpoint, rows: &[Row]) -> f64 {
     sum / f64::from(count)
 }
 
-fn candle_log_softmax(logits: &Tensor) -> Tensor {
+fn log_softmax(logits: &Tensor) -> Tensor {
     let total = logits.exp().unwrap().sum_keepdim(D::Minus1).unwrap().log().unwrap();
     logits.broadcast_sub(&total).unwrap()
 }

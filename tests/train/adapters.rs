@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use needle_core::train::Trainer;
+use needle_core::{
+    train::Trainer,
+    weights::{Dense, Weight},
+};
 
 use super::{cpu, options, reopened, start, tok64, values};
 use crate::golden;
@@ -51,4 +54,20 @@ fn first_values_are_the_reference_s() {
     }
     let deviation = (squares / count as f64).sqrt();
     assert!((deviation - 0.25).abs() < 0.01, "{deviation}");
+}
+
+#[test]
+fn a_matrix_of_zeros_is_left_alone_and_not_counted() {
+    let mut checkpoint = tok64();
+    let name = "layers.1.self_attn.k_proj";
+    let shape = checkpoint.weights.get(name).unwrap().shape();
+    let zeros = Dense::from_f32(&vec![0.0; shape.iter().product()], &shape);
+    checkpoint.weights.insert(name, Weight::Dense(zeros));
+    let trainer = Trainer::new(&checkpoint, &cpu(), options(1)).unwrap();
+    assert_eq!(trainer.groups(), 9);
+    assert_eq!(trainer.parameter_names().len(), 18);
+    let adapter = trainer.adapter().unwrap();
+    assert_eq!(adapter.pairs.len(), 10);
+    let (a, b) = &adapter.pairs[name];
+    assert!(values(a).iter().chain(&values(b)).all(|&x| x == 0.0));
 }

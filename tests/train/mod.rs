@@ -1,6 +1,7 @@
 //! Training against the oracle: loss, gradients, optimiser, schedule, whole runs; and the properties that need no oracle.
 
 mod adapters;
+mod bases;
 mod gradients;
 mod oracle;
 mod resume;

@@ -1,7 +1,7 @@
 //! Runs that stop and go on, and runs that are repeated.
 
 use needle_core::{
-    Error,
+    Checkpoint, Error,
     train::{Row, Trainer, epoch_order},
 };
 
@@ -76,6 +76,11 @@ fn another_run_s_state_is_refused() {
         assert!(matches!(&error, Error::Format { .. }), "{error}");
         assert!(error.to_string().contains(word), "{error}");
     }
+    let other_base = Checkpoint::open(&golden::path("gen2/cact/tok64_w4.cact")).unwrap();
+    let error = Trainer::resume(&other_base, &cpu(), options(12), &path)
+        .map(drop)
+        .unwrap_err();
+    assert!(error.to_string().contains("another base"), "{error}");
     std::fs::write(&path, b"{}").unwrap();
     assert!(matches!(resume(options(12)), Error::Format { .. }));
     std::fs::remove_dir_all(folder).unwrap();

@@ -55,6 +55,8 @@ use crate::{
 /// A run in progress.
 pub struct Trainer {
     base: Checkpoint,
+    /// Tells the base from others.
+    base_mark: String,
     options: TrainOptions,
     schedule: Schedule,
     parameters: Parameters,
@@ -126,6 +128,7 @@ impl Trainer {
         };
         Ok(Self {
             base: checkpoint.clone(),
+            base_mark: state::mark(checkpoint)?,
             schedule: Schedule::new(options.learning_rate, options.total_steps),
             optimiser: AdamW::new(parameters.vars())?,
             arithmetic,

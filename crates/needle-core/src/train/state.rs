@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Device, Tensor};
 
 use super::{
     Trainable, Trainer,
@@ -10,7 +10,7 @@ use super::{
     parameters::expect_shape,
 };
 use crate::{
-    checkpoint::NamedTensors,
+    checkpoint::{Checkpoint, NamedTensors},
     error::{Error, Result},
 };
 
@@ -79,6 +79,7 @@ impl Trainer {
         let entry = |key: &str, value: String| (key.to_owned(), value);
         BTreeMap::from([
             entry("format", FORMAT.to_owned()),
+            entry("base", self.base_mark.clone()),
             entry("trainable", trainable),
             entry("learning_rate", options.learning_rate.to_string()),
             entry("total_steps", options.total_steps.to_string()),
@@ -86,4 +87,29 @@ impl Trainer {
             entry("tokens_at_once", options.tokens_at_once.to_string()),
         ])
     }
+}
+
+/// Tensors of at most this many values go into a base's mark: norms and gates, which differ between any two trained models.
+const SMALL: usize = 4096;
+
+/// A text that tells a base from others: 64-bit FNV-1a over its geometry and its small tensors.
+pub(super) fn mark(checkpoint: &Checkpoint) -> Result<String> {
+    let mut hash = 0xCBF2_9CE4_8422_2325u64;
+    let mut take = |bytes: &[u8]| {
+        for &byte in bytes {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
+        }
+    };
+    for (name, weight) in checkpoint.weights.iter() {
+        let shape = weight.shape();
+        take(format!("{name} {shape:?}").as_bytes());
+        if shape.iter().product::<usize>() <= SMALL {
+            let values = weight.to_tensor(DType::F32, &Device::Cpu)?.flatten_all()?;
+            values
+                .to_vec1::<f32>()?
+                .iter()
+                .for_each(|value| take(&value.to_le_bytes()));
+        }
+    }
+    Ok(format!("{hash:016x}"))
 }

@@ -100,7 +100,7 @@ impl Fused {
             weights,
             factors,
             keep: match activations {
-                Activations::Kept => Keep::Everything,
+                Activations::Automatic | Activations::Kept => Keep::Everything,
                 Activations::Recomputed => Keep::Inputs,
             },
             workshop: Mutex::default(),

@@ -106,7 +106,7 @@ impl Network {
                 collect(&(&loss * factor)?.backward()?)?;
                 self.sum(&loss)?
             }
-            Activations::Recomputed => {
+            Activations::Automatic | Activations::Recomputed => {
                 let mut inputs = Vec::with_capacity(layers);
                 let mut x = x0.detach();
                 for l in 0..layers {

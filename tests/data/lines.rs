@@ -139,7 +139,7 @@ fn a_line_that_cannot_be_used_is_named_with_its_reason() {
     }
     let error = data.expect_rows().unwrap_err().to_string();
     assert!(
-        error.contains("no usable examples in test: 17 lines rejected; line 1: not JSON"),
+        error.contains("no usable examples in test: 17 of 17 lines rejected; line 1: not JSON"),
         "{error}"
     );
 }

@@ -17,7 +17,7 @@ use crate::{input, notice, numbers, progress};
 
 /// Have a large model write examples for your tools, checked against their schemas.
 ///
-/// The endpoint is OPENROUTER_URL [default: https://openrouter.ai/api/v1], any OpenAI-compatible one, also a local server over
+/// The endpoint is OPENROUTER_URL [default: openrouter.ai/api/v1], any OpenAI-compatible one, also a local server over
 /// plain http; the key is OPENROUTER_API_KEY. Your tools, and the rows of --augment, are sent there. What OUTPUT already holds is
 /// kept and counts, so a run that was stopped goes on where it was.
 #[derive(clap::Args, Debug)]

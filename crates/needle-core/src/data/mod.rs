@@ -130,12 +130,10 @@ impl Dataset {
         }
         let why = match self.rejected.as_slice() {
             [] => "it is empty".to_owned(),
-            [first, ..] => format!(
-                "{} lines rejected; line {}: {}",
-                self.rejected.len(),
-                first.line,
-                first.reason
-            ),
+            [first, ..] => {
+                let (rejected, lines) = (self.rejected.len(), self.lines());
+                format!("{rejected} of {lines} lines rejected; {first}")
+            }
         };
         Err(Error::Example(format!("no usable examples in {}: {why}", self.source)))
     }

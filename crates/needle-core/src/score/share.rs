@@ -35,7 +35,10 @@ impl Share {
         let scale = 1.0 + Z * Z / n;
         let centre = (p + Z * Z / (2.0 * n)) / scale;
         let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt() / scale;
-        Some(((centre - half).max(0.0), (centre + half).min(1.0)))
+        // At the ends the formula gives 0 and 1 but for rounding.
+        let low = if self.right == 0 { 0.0 } else { centre - half };
+        let high = if self.right == self.n { 1.0 } else { centre + half };
+        Some((low, high))
     }
 
     /// As `46 of 80, 57.5 % (46.6 to 67.7)`.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use ureq::http::{Request, StatusCode, Uri};
 
 use crate::{
+    data::Chance,
     error::{Error, HubFault, Result},
     hub::{Access, Agents, HubOptions, Patience, Proxies, Secret},
 };
@@ -126,7 +127,7 @@ impl Client {
 
     /// Asks until there is an answer or patience ends; `waiting` hears of every pause and may end it.
     ///
-    /// Pauses double from the first on, and are as long as the server asks for where it does.
+    /// Pauses double from the first on, and are as long as the server asks for where it does; up to a quarter is added by chance.
     pub(super) fn ask(&self, question: &Question<'_>, waiting: impl Fn(&str, Duration) -> Rest) -> Result<String> {
         let patience = &self.endpoint.patience;
         let mut tries = 1;
@@ -152,6 +153,9 @@ impl Client {
                 Some(asked) => asked,
                 None => (patience.first_pause * 2u32.saturating_pow(tries - 1)).min(patience.longest_pause),
             };
+            // Workers that were turned away together come back one by one.
+            let spread = Chance::new(question.seed ^ u64::from(tries)).below(26) as u32;
+            let wait = wait + wait * spread / 100;
             if waiting(&self.without_key(&failure.reason), wait) == Rest::Stopped {
                 return Err(give_up(""));
             }

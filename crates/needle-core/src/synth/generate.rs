@@ -2,10 +2,11 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    ops::Range,
     path::Path,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -93,6 +94,8 @@ pub struct Generated {
 
 /// Batches asked for at most, for every batch that would do if all of it were good.
 const MOST_ROUNDS: usize = 3;
+/// How often a worker looks whether another request is of use.
+const LOOK: Duration = Duration::from_millis(20);
 /// Requests given up one after the other before the whole run is.
 const MOST_FAILURES: usize = 3;
 
@@ -126,7 +129,7 @@ pub fn generate(
     let most = MOST_ROUNDS * wanted.div_ceil(options.batch_size);
     // Another run on the same file asks other questions than the one before.
     let seed = options.seed.wrapping_add(kept as u64);
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(wanted == 0));
+    let stop = AtomicBool::new(wanted == 0);
     let desk = Mutex::new(Desk {
         found: Generated {
             kept,
@@ -134,16 +137,23 @@ pub fn generate(
         },
         asked,
         wanted,
+        asks: 0..most,
+        in_flight: 0,
         in_a_row: 0,
         failure: None,
         on_event,
     });
     let work = || {
         while !stop.load(Ordering::Relaxed) {
-            let batch = next.fetch_add(1, Ordering::Relaxed);
-            if batch >= most {
-                break;
-            }
+            let turn = lock(&desk).turn(options.batch_size);
+            let batch = match turn {
+                Turn::Ask(batch) => batch,
+                Turn::Never => break,
+                Turn::Later => {
+                    rest(LOOK, || stop.load(Ordering::Relaxed));
+                    continue;
+                }
+            };
             let answer = source.task(seed, batch, options.batch_size).and_then(|task| {
                 let question = Question {
                     system: SYSTEM,
@@ -194,6 +204,17 @@ fn expect_usable(source: &Source, options: &SynthOptions) -> Result<()> {
     }
 }
 
+/// What a worker does next.
+#[derive(Clone, Copy)]
+enum Turn {
+    /// Make the request of this number.
+    Ask(usize),
+    /// Wait for those under way.
+    Later,
+    /// Go.
+    Never,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Done {
     Yes,
@@ -206,14 +227,33 @@ struct Desk<F> {
     /// What has been asked, folded.
     asked: HashSet<String>,
     wanted: usize,
+    /// Requests yet to be made at most.
+    asks: Range<usize>,
+    /// Requests under way.
+    in_flight: usize,
     in_a_row: usize,
     failure: Option<Error>,
     on_event: F,
 }
 
 impl<F: FnMut(Event<'_>)> Desk<F> {
+    /// What a worker does next. Another request is of use as long as those under way do not bring what is still wanted and
+    /// 30 % more, which is about what is left out as a rule.
+    fn turn(&mut self, batch_size: usize) -> Turn {
+        if self.asks.is_empty() {
+            return Turn::Never;
+        }
+        let left = self.wanted - self.found.added;
+        if self.in_flight * batch_size * 10 >= left * 13 {
+            return Turn::Later;
+        }
+        self.in_flight += 1;
+        self.asks.next().map_or(Turn::Never, Turn::Ask)
+    }
+
     /// The good examples of an answer go to the file.
     fn take(&mut self, tools: &ToolSet, text: &str, output: &Path) -> Done {
+        self.in_flight -= 1;
         self.found.batches += 1;
         self.in_a_row = 0;
         let objects = reply::objects(text);
@@ -247,6 +287,7 @@ impl<F: FnMut(Event<'_>)> Desk<F> {
     }
 
     fn fail(&mut self, error: Error) -> Done {
+        self.in_flight -= 1;
         self.found.failed += 1;
         self.in_a_row += 1;
         (self.on_event)(Event::Failed {

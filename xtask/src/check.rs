@@ -56,6 +56,7 @@ pub(crate) fn metal() -> Result<()> {
         let tools = target_dir().join("check-metal");
         clippy.env("SDKROOT", &tools);
         clippy.env("CC_aarch64_apple_darwin", stand_in(tools.clone(), "cc")?);
+        clippy.env("CXX_aarch64_apple_darwin", stand_in(tools.clone(), "c++")?);
         clippy.env("AR_aarch64_apple_darwin", stand_in(tools, "ar")?);
     }
     run(&mut clippy)

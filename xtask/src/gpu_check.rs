@@ -31,7 +31,7 @@ pub(crate) fn run(kind: Kind, args: &[&str]) -> Result<()> {
         return Programs::build(&options)?.copy_to(folder);
     }
     let programs = match &options.action {
-        Action::Carried(folder) => Programs::carried(kind, folder)?,
+        Action::Carried(folder) => Programs::carried(folder)?,
         _ => {
             options.expect_machine()?;
             Programs::build(&options)?

@@ -31,33 +31,61 @@ const TESTS: &str = "tests";
 const MEASURES: &str = "xtask";
 
 impl Programs {
-    /// Builds them, optimised, with the feature that the options ask for.
+    /// Builds them, optimised, with the feature that the options ask for; for a dry run as the checks build them.
     pub(super) fn build(options: &Options) -> Result<Self> {
-        let feature = (!options.is_dry()).then(|| options.kind.feature());
-        let leaf = match options.kind {
-            Kind::Cuda => "needle-cuda",
-            Kind::Metal => "needle-metal",
+        if options.is_dry() {
+            // What the checks have built already will do.
+            let tests = [
+                "test",
+                "--no-run",
+                "--workspace",
+                "--features",
+                "xtask/bench",
+                "--test",
+                TESTS,
+            ];
+            let measures = ["build", "--workspace", "--features", "xtask/bench"];
+            return Ok(Self {
+                cases: None,
+                tests: built(options, &tests, TESTS)?,
+                measures: built(options, &measures, MEASURES)?,
+            });
+        }
+        let feature = options.kind.feature();
+        let (leaf, own) = match options.kind {
+            Kind::Cuda => ("needle-cuda", "cuda"),
+            Kind::Metal => ("needle-metal", "metal"),
         };
-        let cases = match feature {
-            Some(_) => {
-                let feature = leaf.trim_start_matches("needle-");
-                let args = ["build", "--package", leaf, "--features", feature, "--example", CASES];
-                Some(built(options, &args, CASES)?)
-            }
-            None => None,
-        };
-        let mut args = vec!["test", "--no-run", "--package", "needle-tests", "--test", TESTS];
-        args.extend(feature.map(|feature| ["--features", feature]).into_iter().flatten());
-        let tests = built(options, &args, TESTS)?;
-        let features: Vec<&str> = std::iter::once("bench").chain(feature).collect();
-        let features = features.join(",");
-        let args = ["build", "--package", "xtask", "--features", &features];
-        let measures = built(options, &args, MEASURES)?;
-        Ok(Self { cases, tests, measures })
+        let cases = [
+            "build",
+            "--release",
+            "--package",
+            leaf,
+            "--features",
+            own,
+            "--example",
+            CASES,
+        ];
+        let tests = [
+            "test",
+            "--release",
+            "--no-run",
+            "--package",
+            "needle-tests",
+            "--test",
+            TESTS,
+        ];
+        let features = format!("bench,{feature}");
+        let measures = ["build", "--release", "--package", "xtask", "--features", &features];
+        Ok(Self {
+            cases: Some(built(options, &cases, CASES)?),
+            tests: built(options, &[&tests[..], &["--features", feature]].concat(), TESTS)?,
+            measures: built(options, &measures, MEASURES)?,
+        })
     }
 
     /// Takes them from a folder. Their test data lies where they were built, so that place is made to lead here.
-    pub(super) fn carried(kind: Kind, folder: &Path) -> Result<Self> {
+    pub(super) fn carried(folder: &Path) -> Result<Self> {
         let program = |name: &str| {
             let path = folder.join(name);
             ensure!(
@@ -68,10 +96,7 @@ impl Programs {
             Ok(path)
         };
         let programs = Self {
-            cases: match kind {
-                Kind::Cuda => Some(program(CASES)?),
-                Kind::Metal => program(CASES).ok(),
-            },
+            cases: Some(program(CASES)?),
             tests: program(TESTS)?,
             measures: program(MEASURES)?,
         };
@@ -128,9 +153,9 @@ fn link(_: &Path, _: &Path) -> std::io::Result<()> {
     Err(std::io::Error::other("carried programs run on Linux and macOS"))
 }
 
-/// Runs a cargo command in release mode and returns the program of this name that it made.
+/// Runs a cargo command and returns the program of this name that it made.
 fn built(options: &Options, args: &[&str], name: &str) -> Result<PathBuf> {
-    let args = [args, &["--release", "--message-format", "json-render-diagnostics"]].concat();
+    let args = [args, &["--message-format", "json-render-diagnostics"]].concat();
     let mut command = match (&options.action, options.kind) {
         // A machine that packs has no toolkit of its own.
         (Action::Pack(_), Kind::Cuda) if !options.is_dry() => {
@@ -174,9 +199,7 @@ mod tests {
 
     #[test]
     fn a_folder_without_programs_is_refused() {
-        let error = Programs::carried(Kind::Cuda, Path::new("/nowhere"))
-            .unwrap_err()
-            .to_string();
+        let error = Programs::carried(Path::new("/nowhere")).unwrap_err().to_string();
         assert_eq!(error, "/nowhere/kernel_cases is missing: fill the folder with --pack");
     }
 }

@@ -47,11 +47,11 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     return 0;
 }
 
-/* Every program that computes begins here: there is no memory for it. */
+/* Every program that computes begins here, and gets no further. */
 int cuDevicePrimaryCtxRetain(void **context, int device) {
     (void)context;
     (void)device;
-    return 2;
+    return told("STAND_IN_CONTEXT", 2);
 }
 
 int cuGetErrorString(int error, const char **text) {

@@ -2,8 +2,11 @@
 //!
 //! This file is a program of its own, built in a folder of its own; nothing of the workspace sees it.
 
-use std::io::{BufRead, Write};
-use std::time::Instant;
+use std::{
+    error::Error,
+    io::{BufRead, Write},
+    time::Instant,
+};
 
 use needle_core::v2::{V2Batch, V2State};
 use needle_infer::v2_engine::V2Engine;
@@ -19,45 +22,43 @@ struct Worker {
 }
 
 impl Worker {
-    fn prefill(&mut self, ids: &[u32]) {
+    fn prefill(&mut self, ids: &[u32]) -> Result<(), Box<dyn Error>> {
         self.state.reset();
         let logits = Some(&mut self.logits[..]);
         let model = self.engine.model();
-        model.prefill_batch(ids, &mut self.state, &mut self.batch, logits).expect("prefill");
+        Ok(model.prefill_batch(ids, &mut self.state, &mut self.batch, logits)?)
     }
 
-    fn steps(&mut self, count: usize) {
+    fn steps(&mut self, count: usize) -> Result<(), Box<dyn Error>> {
         for _ in 0..count {
             let next = likeliest(&self.logits);
-            self.engine.model().step(next, &mut self.state, &mut self.logits).expect("step");
+            self.engine.model().step(next, &mut self.state, &mut self.logits)?;
         }
+        Ok(())
     }
 }
 
-fn main() {
+fn main() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
-    let file = std::env::args().nth(1).expect("a file");
-    let engine = V2Engine::load(&file).expect("load");
+    let file = std::env::args().nth(1).ok_or("which file?")?;
+    let engine = V2Engine::load(&file)?;
     let (state, batch) = (engine.new_state(), V2Batch::new(engine.model(), BATCH));
     let logits = vec![0.0; engine.model().cfg.vocab_size];
     let mut worker = Worker { engine, state, batch, logits };
     let load = start.elapsed();
-    worker.prefill(&[20]);
-    reply(&[load.as_nanos(), start.elapsed().as_nanos(), processor_ns()]);
+    worker.prefill(&[20])?;
+    reply(&[load.as_nanos(), start.elapsed().as_nanos(), processor_ns()])?;
     for line in std::io::stdin().lock().lines() {
-        let line = line.expect("a line");
+        let line = line?;
         let words: Vec<&str> = line.split_whitespace().collect();
-        let number = |i: usize| words[i].parse::<usize>().expect("a number");
-        match words[0] {
-            "run" => {
-                let ids = prompt(number(1), worker.logits.len());
-                let prefill = timed(|| worker.prefill(&ids));
-                let decode = timed(|| worker.steps(number(2)));
-                reply(&[prefill.0, prefill.1, decode.0, decode.1]);
-            }
-            _ => return,
-        }
+        let &["run", context, steps] = words.as_slice() else { break };
+        let ids = prompt(context.parse()?, worker.logits.len());
+        let steps = steps.parse()?;
+        let prefill = timed(|| worker.prefill(&ids))?;
+        let decode = timed(|| worker.steps(steps))?;
+        reply(&[prefill.0, prefill.1, decode.0, decode.1])?;
     }
+    Ok(())
 }
 
 /// The same ids as our worker's.
@@ -77,10 +78,10 @@ fn likeliest(logits: &[f32]) -> u32 {
 }
 
 /// Nanoseconds on the wall and of the processor.
-fn timed(work: impl FnOnce()) -> (u128, u128) {
+fn timed(work: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<(u128, u128), Box<dyn Error>> {
     let (wall, processor) = (Instant::now(), processor_ns());
-    work();
-    (wall.elapsed().as_nanos(), processor_ns() - processor)
+    work()?;
+    Ok((wall.elapsed().as_nanos(), processor_ns() - processor))
 }
 
 fn processor_ns() -> u128 {
@@ -90,8 +91,8 @@ fn processor_ns() -> u128 {
     time.tv_sec as u128 * 1_000_000_000 + time.tv_nsec as u128
 }
 
-fn reply(numbers: &[u128]) {
+fn reply(numbers: &[u128]) -> std::io::Result<()> {
     let words: Vec<String> = numbers.iter().map(u128::to_string).collect();
     println!("{}", words.join(" "));
-    std::io::stdout().flush().expect("stdout");
+    std::io::stdout().flush()
 }

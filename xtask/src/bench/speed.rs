@@ -134,7 +134,13 @@ fn training_step(config: &Config, selected: &Selected) -> Result<f64> {
     let options = TrainOptions::new(Trainable::Adapter(AdapterShape::default()), 2);
     let mut trainer = Trainer::new(&model, selected, options)?;
     let ids = prompt(ROW_TOKENS, config.vocab_size);
-    let rows = vec![Row { ids, target_start: ROW_TOKENS / 2 }; ROWS];
+    let rows = vec![
+        Row {
+            ids,
+            target_start: ROW_TOKENS / 2
+        };
+        ROWS
+    ];
     let rows: Vec<&Row> = rows.iter().collect();
     trainer.step(&rows)?;
     let start = Instant::now();
@@ -214,7 +220,10 @@ fn decode_together(mut batch: GpuBatch, rows: usize, vocab: usize) -> Result<(f6
             break;
         }
     }
-    Ok((f64::from(written) / start.elapsed().as_secs_f64(), format!("{:?}", batch.recording())))
+    Ok((
+        f64::from(written) / start.elapsed().as_secs_f64(),
+        format!("{:?}", batch.recording()),
+    ))
 }
 
 fn likeliest(logits: &[f32]) -> Result<u32> {

@@ -64,7 +64,7 @@ pub(crate) enum Command {
 pub(crate) struct ModelArgs {
     /// Model file (.cact archive, .safetensors or .pkl checkpoint), a name of the hub (needle2, ORG/REPO[/FILE]), or `demo` for
     /// the small built-in one [default: needle2, downloaded once]
-    #[arg(long, short, value_name = "FILE|NAME|demo")]
+    #[arg(long, short, alias = "checkpoint", value_name = "FILE|NAME|demo")]
     pub(crate) model: Option<String>,
 
     /// Which published weights, where --model names none; Needle 3 can be downloaded and inspected, not run yet

@@ -88,10 +88,15 @@ pub(crate) fn device(args: &ModelArgs) -> Result<Selected> {
 
 /// Opens the model on its device, and says where it runs.
 pub(crate) fn engine(args: &ModelArgs) -> Result<Arc<Engine>> {
+    engine_with(args, Threads::Measured)
+}
+
+/// The same, with these threads where the command line names no number.
+pub(crate) fn engine_with(args: &ModelArgs, threads: Threads) -> Result<Arc<Engine>> {
     let (checkpoint, tokenizer) = model(args)?;
     let dtype = args.dtype.as_deref().map(parse_dtype).transpose()?;
     let cpu = CpuOptions {
-        threads: args.threads.map_or(Threads::Measured, Threads::Exactly),
+        threads: args.threads.map_or(threads, Threads::Exactly),
         numerics: match args.numerics.as_str() {
             "exact" => Numerics::Exact,
             _ => Numerics::Fast,

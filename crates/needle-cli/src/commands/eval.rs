@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use needle_core::{
     compact_json,
+    cpu::Threads,
     data::Dataset,
     score::{self, Case, EvalOptions, Form, Outcome, Report, Scores, bfcl},
 };
@@ -73,7 +74,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         cases.iter_mut().for_each(|case| case.tools = Ok(tools.clone()));
     }
     cases.truncate(args.limit.unwrap_or(usize::MAX));
-    let engine = input::engine(&args.model)?;
+    // Every session has a core of its own.
+    let engine = input::engine_with(&args.model, Threads::Exactly(1))?;
     let options = EvalOptions {
         form: if args.no_grammar { Form::Free } else { Form::Constrained },
         sessions: args.sessions,

@@ -11,12 +11,14 @@ use needle_core::{
     Adapter, Checkpoint, EngineOptions, Flow, Tokenizer,
     checkpoint::{BitMap, FileMark, Provenance},
     course::{Advice, Files, Finished, Start},
-    data::Dataset,
+    cpu::Threads,
+    data::{Dataset, Row, write_lines},
     finetune::{Finetune, FinetuneOptions, Plan, Report, Side, Trial, Verdict, judge},
     train::AdapterShape,
 };
 use serde_json::{Value, json};
 
+use super::generate_data;
 use crate::{args::ModelArgs, input, notice, numbers, training::Bar};
 
 /// Lines of the data that are named at most.
@@ -25,8 +27,8 @@ const LINES: usize = 10;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Examples: JSON lines with query, tools, answers (reasoning, system), or OpenAI chat lines; gzip or not
-    #[arg(value_name = "DATA.jsonl")]
-    data: PathBuf,
+    #[arg(value_name = "DATA.jsonl|-")]
+    data: String,
 
     #[command(flatten)]
     model: ModelArgs,
@@ -75,6 +77,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = numbers::count())]
     early_stop: Option<usize>,
 
+    /// First have a large model write N more rows like these, as `needle generate-data --augment` does
+    #[arg(long, value_name = "N", requires = "generate_model", value_parser = numbers::count())]
+    generate: Option<usize>,
+
+    /// The large model, by its name at the endpoint (OPENROUTER_URL, OPENROUTER_API_KEY)
+    #[arg(long, value_name = "NAME")]
+    generate_model: Option<String>,
+
     /// Go on with the interrupted run of the same --out
     #[arg(long)]
     resume: bool,
@@ -105,13 +115,19 @@ struct Outputs {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if let Some(threads) = args.model.threads {
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
+    }
     let (base, tokenizer) = input::model(&args.model)?;
     let map = match &args.bits {
         Some(text) => BitMap::parse(text)?,
         None => BitMap::of(&base)?,
     };
-    let data = Dataset::open(&args.data)?;
-    say_troubles(args, &data);
+    let data = input::dataset(&args.data)?;
+    if !args.model.quiet {
+        input::say_findings(&data);
+    }
+    let data = with_generated(args, data)?;
     let run = Finetune::prepare(&base, &tokenizer, &data, options(args))?;
     let device = input::device(&args.model)?;
     let plan = run.plan(&device)?;
@@ -204,7 +220,9 @@ fn ship(
     record.tools = tools_of(run);
     record.save(&outputs.archive)?;
     let rows = &run.split().held_out;
-    let options = EngineOptions::from(args.model.device);
+    // Every session has a core of its own.
+    let mut options = EngineOptions::from(args.model.device);
+    options.cpu.threads = Threads::Exactly(1);
     let bar = Bar::new(args.model.quiet, 2 * rows.len());
     let verdict = judge(base, tokenizer, adapter, map, rows, options, |side, progress| {
         let (asked, before) = match side {
@@ -244,17 +262,28 @@ impl Outputs {
     }
 }
 
-fn say_troubles(args: &Args, data: &Dataset) {
-    let rejected = data.rejected.iter().map(ToString::to_string);
-    let warnings = data.warnings.iter().map(ToString::to_string);
-    say_lines(args, "rejected", rejected.collect());
-    say_lines(args, "warning", warnings.collect());
-    if !data.duplicates.is_empty() && !args.model.quiet {
-        notice::say(format!(
-            "{} rows say the same as an earlier one; they stay on its side of the split",
-            data.duplicates.len()
-        ));
-    }
+/// The rows with those that a large model writes, all of them once more in one file, so that equal ones are found.
+fn with_generated(args: &Args, data: Dataset) -> Result<Dataset> {
+    let (Some(count), Some(model)) = (args.generate, &args.generate_model) else {
+        return Ok(data);
+    };
+    let own: Vec<_> = data.rows.iter().map(Row::to_line).collect();
+    let all = args.out.with_extension("data.jsonl");
+    write_lines(&all, own.iter().map(String::as_str))?;
+    let generated = args.out.with_extension("generated.jsonl");
+    generate_data::generate(&generate_data::Args::like(
+        &all,
+        generated.clone(),
+        count,
+        model,
+        args.model.quiet,
+    ))?;
+    let new = Dataset::open(&generated)?;
+    let new: Vec<_> = new.rows.iter().map(Row::to_line).collect();
+    write_lines(&all, own.iter().chain(&new).map(String::as_str))?;
+    let mut both = Dataset::open(&all)?;
+    (both.rejected, both.warnings) = (data.rejected, data.warnings);
+    Ok(both)
 }
 
 fn say_lines(args: &Args, what: &str, lines: Vec<String>) {

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Mutex,
 };
 
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use needle_core::{
     hub::{HubOptions, Patience, Secret},
-    synth::{self, DEFAULT_URL, Endpoint, Event, Source, SynthOptions},
+    synth::{self, DEFAULT_URL, Endpoint, Event, Generated, Source, SynthOptions},
 };
 
 use crate::{input, notice, numbers, progress};
@@ -84,7 +84,49 @@ pub(crate) struct Args {
 const KEY: &str = "OPENROUTER_API_KEY";
 const URL: &str = "OPENROUTER_URL";
 
+impl Args {
+    /// So many rows like those of a file, with everything else as by default.
+    pub(crate) fn like(rows: &Path, output: PathBuf, num_samples: usize, model: &str, quiet: bool) -> Self {
+        Self {
+            tools: None,
+            augment: Some(rows.display().to_string()),
+            output,
+            num_samples,
+            batch_size: 25,
+            workers: 16,
+            model: model.to_owned(),
+            temperature: 0.9,
+            seed: 0,
+            timeout: 120,
+            attempts: 5,
+            json: false,
+            quiet,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let made = generate(args)?;
+    let rows = made.kept + made.added;
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&made)?)?;
+    } else {
+        writeln!(
+            out,
+            "{}: {rows} rows, {} of them new",
+            args.output.display(),
+            made.added
+        )?;
+    }
+    if rows < args.num_samples {
+        bail!("{rows} of {} rows; the same command goes on", args.num_samples);
+    }
+    Ok(())
+}
+
+/// Writes the rows, and says on stderr what came of it.
+pub(crate) fn generate(args: &Args) -> Result<Generated> {
     let endpoint = endpoint(args)?;
     let source = match (&args.tools, &args.augment) {
         (Some(tools), _) => Source::Tools(input::tool_set(tools)?),
@@ -130,18 +172,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     });
     bar.finish_and_clear();
     let made = made?;
-    let rows = made.kept + made.added;
-    let mut out = io::stdout().lock();
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string(&made)?)?;
-    } else {
-        writeln!(
-            out,
-            "{}: {rows} rows, {} of them new",
-            args.output.display(),
-            made.added
-        )?;
-    }
     if !args.quiet {
         let dropped: usize = made.rejected.values().sum();
         let (batches, failed, duplicates) = (made.batches, made.failed, made.duplicates);
@@ -152,10 +182,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             notice::say(format!("{count:>6}  {reason}"));
         }
     }
-    if rows < args.num_samples {
-        bail!("{rows} of {} rows; the same command goes on", args.num_samples);
-    }
-    Ok(())
+    Ok(made)
 }
 
 fn endpoint(args: &Args) -> Result<Endpoint> {

@@ -9,9 +9,9 @@ use crate::{
     error::{Error, Result},
 };
 
-/// One line of the history.
+/// One line of the history: `{"step": {…}}` or `{"look": {…}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Record {
     /// An optimiser step.
     Step {

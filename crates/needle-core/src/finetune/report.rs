@@ -225,7 +225,7 @@ fn worst(page: &mut String, verdict: &Verdict) {
     let count = lost.len() + still.len();
     let _ = writeln!(
         page,
-        "<h2>Wrong rows: {count}, of which {} were right before</h2>\n<table>",
+        "<h2>Wrong rows: {count}, {} of them right before</h2>\n<table>",
         lost.len()
     );
     page.push_str("<tr><th>query<th>wanted<th>called\n");

@@ -30,25 +30,45 @@ const CASES: &str = "kernel_cases";
 const TESTS: &str = "tests";
 const MEASURES: &str = "xtask";
 
+/// A program as cargo's messages describe it.
+struct Wanted {
+    package: &'static str,
+    target: &'static str,
+    /// Whether it is one that runs tests.
+    tests: bool,
+}
+
+impl Wanted {
+    const TESTS: Self = Self {
+        package: "needle-tests",
+        target: TESTS,
+        tests: true,
+    };
+    const MEASURES: Self = Self {
+        package: "xtask",
+        target: MEASURES,
+        tests: false,
+    };
+
+    fn cases(package: &'static str) -> Self {
+        Self {
+            package,
+            target: CASES,
+            tests: false,
+        }
+    }
+}
+
 impl Programs {
     /// Builds them, optimised, with the feature that the options ask for; for a dry run as the checks build them.
     pub(super) fn build(options: &Options) -> Result<Self> {
         if options.is_dry() {
             // What the checks have built already will do.
-            let tests = [
-                "test",
-                "--no-run",
-                "--workspace",
-                "--features",
-                "xtask/bench",
-                "--test",
-                TESTS,
-            ];
-            let measures = ["build", "--workspace", "--features", "xtask/bench"];
+            let all = ["build", "--workspace", "--all-targets", "--features", "xtask/bench"];
             return Ok(Self {
                 cases: None,
-                tests: built(options, &tests, TESTS)?,
-                measures: built(options, &measures, MEASURES)?,
+                tests: built(options, &all, &Wanted::TESTS)?,
+                measures: built(options, &all, &Wanted::MEASURES)?,
             });
         }
         let feature = options.kind.feature();
@@ -78,9 +98,13 @@ impl Programs {
         let features = format!("bench,{feature}");
         let measures = ["build", "--release", "--package", "xtask", "--features", &features];
         Ok(Self {
-            cases: Some(built(options, &cases, CASES)?),
-            tests: built(options, &[&tests[..], &["--features", feature]].concat(), TESTS)?,
-            measures: built(options, &measures, MEASURES)?,
+            cases: Some(built(options, &cases, &Wanted::cases(leaf))?),
+            tests: built(
+                options,
+                &[&tests[..], &["--features", feature]].concat(),
+                &Wanted::TESTS,
+            )?,
+            measures: built(options, &measures, &Wanted::MEASURES)?,
         })
     }
 
@@ -153,8 +177,8 @@ fn link(_: &Path, _: &Path) -> std::io::Result<()> {
     Err(std::io::Error::other("carried programs run on Linux and macOS"))
 }
 
-/// Runs a cargo command and returns the program of this name that it made.
-fn built(options: &Options, args: &[&str], name: &str) -> Result<PathBuf> {
+/// Runs a cargo command and returns one of the programs that it made.
+fn built(options: &Options, args: &[&str], wanted: &Wanted) -> Result<PathBuf> {
     let args = [args, &["--message-format", "json-render-diagnostics"]].concat();
     let mut command = match (&options.action, options.kind) {
         // A machine that packs has no toolkit of its own.
@@ -165,17 +189,22 @@ fn built(options: &Options, args: &[&str], name: &str) -> Result<PathBuf> {
     };
     command.stderr(std::process::Stdio::inherit());
     let messages = output(&mut command)?;
-    match executable(&messages, name) {
+    match executable(&messages, wanted) {
         Some(path) => Ok(path),
-        None => bail!("cargo made no program {name}"),
+        None => bail!("cargo made no program {} of {}", wanted.target, wanted.package),
     }
 }
 
-/// The program of a target among cargo's messages.
-fn executable(messages: &str, name: &str) -> Option<PathBuf> {
-    messages.lines().rev().find_map(|line| {
+/// The wanted program among cargo's messages.
+fn executable(messages: &str, wanted: &Wanted) -> Option<PathBuf> {
+    messages.lines().find_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
-        if message["target"]["name"] != name {
+        let manifest = Path::new(message["manifest_path"].as_str()?);
+        let folder = manifest.parent()?.file_name()?.to_str()?;
+        // The tests' package lies in a folder of another name.
+        let is_package = folder == wanted.package || wanted.package.strip_prefix("needle-") == Some(folder);
+        let is_target = message["target"]["name"] == wanted.target && message["profile"]["test"] == wanted.tests;
+        if !(is_package && is_target) {
             return None;
         }
         message["executable"].as_str().map(PathBuf::from)
@@ -184,17 +213,33 @@ fn executable(messages: &str, name: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn the_program_is_found_among_the_messages() {
-        let messages = "\
-{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"tests\"},\"executable\":null}
-{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"tests\"},\"executable\":\"/t/tests-1\"}
-{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"xtask\"},\"executable\":\"/t/xtask\"}
-{\"reason\":\"build-finished\",\"success\":true}";
-        assert_eq!(executable(messages, "tests"), Some("/t/tests-1".into()));
-        assert_eq!(executable(messages, "cases"), None);
+        let line = |folder: &str, target: &str, tests: bool, executable: Value| {
+            json!({
+                "manifest_path": format!("/w/{folder}/Cargo.toml"),
+                "target": { "name": target },
+                "profile": { "test": tests },
+                "executable": executable,
+            })
+            .to_string()
+        };
+        let messages = [
+            line("crates/needle-kernels", "tests", true, json!("/t/tests-kernels")),
+            line("tests", "tests", true, Value::Null),
+            line("tests", "tests", true, json!("/t/tests-ours")),
+            line("xtask", "xtask", true, json!("/t/xtask-tests")),
+            line("xtask", "xtask", false, json!("/t/xtask")),
+            json!({ "reason": "build-finished" }).to_string(),
+        ]
+        .join("\n");
+        assert_eq!(executable(&messages, &Wanted::TESTS), Some("/t/tests-ours".into()));
+        assert_eq!(executable(&messages, &Wanted::MEASURES), Some("/t/xtask".into()));
+        assert_eq!(executable(&messages, &Wanted::cases("needle-cuda")), None);
     }
 
     #[test]

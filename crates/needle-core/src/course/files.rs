@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::{data, error::Result};
 
 /// Where a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +37,9 @@ impl Files {
     /// Removes what only an unfinished run needs; the history stays.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`](crate::Error::Io).
     pub fn clear(&self) -> Result<()> {
-        for path in [&self.state, &self.best] {
-            match std::fs::remove_file(path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(path, error)),
-                _ => {}
-            }
-        }
-        Ok(())
+        data::remove(&self.state)?;
+        data::remove(&self.best)
     }
 }

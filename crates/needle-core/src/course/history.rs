@@ -1,11 +1,11 @@
 //! What a run did, step by step: a line of JSON each, read back when it is resumed.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    data::write_lines,
+    data::{read_text, write_lines},
     error::{Error, Result},
 };
 
@@ -102,7 +102,7 @@ impl History {
     /// # Errors
     /// [`Error::Io`], [`Error::Format`] for a line that is no record.
     pub fn open(path: &Path, steps: usize) -> Result<Self> {
-        let text = fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
+        let text = read_text(path)?;
         let mut records = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let record: Record = serde_json::from_str(line)

@@ -1,8 +1,8 @@
 //! Data files: opened, written whole, and added to by whole lines.
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{Read, Seek, SeekFrom, Write},
+    fs::{self, File, OpenOptions},
+    io::{ErrorKind, Read, Seek, SeekFrom, Write},
     path::Path,
 };
 
@@ -13,6 +13,22 @@ use crate::{
 
 pub(super) fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| Error::io(path, error))
+}
+
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|error| Error::io(path, error))
+}
+
+pub(crate) fn read_text(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|error| Error::io(path, error))
+}
+
+/// Removes a file; one that is not there is removed already.
+pub(crate) fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io(path, error)),
+        _ => Ok(()),
+    }
 }
 
 /// Writes a file of these lines, in place of what was there; nobody ever sees half of it.

@@ -29,6 +29,7 @@ mod statistics;
 pub use duplicates::Duplicate;
 pub use encoded::{EncodedRow, Overlong};
 pub use file::{append_lines, write_lines};
+pub(crate) use file::{read, read_text, remove};
 pub use finding::{Caution, Rejected, Warning};
 pub use row::Row;
 pub use split::Split;

@@ -122,10 +122,7 @@ impl Pretrain {
 
 fn tokenizer(recipe: &TokenizerRecipe, rows: &[data::Row]) -> Result<Tokenizer> {
     match recipe {
-        TokenizerRecipe::File(path) => {
-            let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
-            Tokenizer::from_sentencepiece(&bytes)
-        }
+        TokenizerRecipe::File(path) => Tokenizer::from_sentencepiece(&data::read(path)?),
         TokenizerRecipe::Learnt(options) => {
             let texts = rows
                 .iter()
@@ -141,7 +138,7 @@ impl Recipe {
     /// # Errors
     /// [`Error::Io`], [`Error::Format`] for a field that is unknown, missing or of the wrong type.
     pub fn open(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
+        let text = data::read_text(path)?;
         let mut recipe = Self::parse(&text).map_err(|reason| Error::format(path, reason))?;
         if let TokenizerRecipe::File(file) = &mut recipe.tokenizer {
             *file = path.parent().unwrap_or(Path::new("")).join(&*file);

@@ -5,6 +5,10 @@
 
 #[path = "cli/build.rs"]
 mod build;
+#[path = "cli/folder.rs"]
+mod folder;
+#[path = "cli/training.rs"]
+mod training;
 
 use std::{
     fs,

@@ -1,46 +1,15 @@
 //! `needle build`: what it prints, what it writes, and what serving says afterwards.
 
-use std::{fs, path::PathBuf};
+use std::fs;
 
 use serde_json::Value;
 
-use super::{needle, snapshot, stdout};
+use super::{folder::Folder, needle, snapshot, stdout};
 
 const CHECKPOINT: &str = "tests/golden/gen2/checkpoints/tok64.safetensors";
 const TOKENIZER: &str = "tests/golden/gen2/tokenizer.model";
 const ADAPTER: &str = "tests/golden/gen2/training/adapter.protocol4.pkl";
 const QAT_ADAPTER: &str = "tests/golden/gen2/training/finetune.adapter.pkl";
-
-/// A folder of one test, removed at its end. Its name is the same in every run, for snapshots.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("needle-build-{name}"));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap();
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn record(folder: &Folder, archive: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(folder.file(&format!("{archive}.json"))).unwrap()).unwrap()
@@ -48,7 +17,7 @@ fn record(folder: &Folder, archive: &str) -> Value {
 
 #[test]
 fn a_checkpoint_becomes_the_oracles_archive() {
-    let folder = Folder::new("archive");
+    let folder = Folder::new("build-archive");
     let out = folder.file("tuned.cact");
     snapshot(
         "build",
@@ -66,7 +35,7 @@ fn a_checkpoint_becomes_the_oracles_archive() {
 
 #[test]
 fn adapters_maps_and_heads() {
-    let folder = Folder::new("adapter");
+    let folder = Folder::new("build-adapter");
     let (out, float) = (folder.file("small.cact"), folder.file("float.safetensors"));
     let arguments = [
         "build",
@@ -117,7 +86,7 @@ fn adapters_maps_and_heads() {
 
 #[test]
 fn mistakes_are_named_before_anything_is_written() {
-    let folder = Folder::new("mistakes");
+    let folder = Folder::new("build-mistakes");
     let out = folder.file("x.cact");
     for (name, arguments) in [
         ("build_no_tokenizer", vec![CHECKPOINT]),
@@ -151,7 +120,7 @@ fn mistakes_are_named_before_anything_is_written() {
 
 #[test]
 fn serving_with_other_tools_is_warned_of() {
-    let folder = Folder::new("tools");
+    let folder = Folder::new("build-tools");
     let out = folder.file("home.cact");
     let output = needle(&["build", "demo", "--tools", "examples/home.json", "--out", &out], "");
     assert!(output.status.success(), "{output:?}");
@@ -183,7 +152,7 @@ fn serving_with_other_tools_is_warned_of() {
 
 #[test]
 fn verify_shows_where_archive_and_float_model_part() {
-    let folder = Folder::new("verify");
+    let folder = Folder::new("build-verify");
     let rows = folder.file("rows.jsonl");
     let tools = fs::read_to_string(super::repository().join("examples/home.json")).unwrap();
     let tools: Value = serde_json::from_str(&tools).unwrap();
@@ -227,7 +196,7 @@ fn verify_shows_where_archive_and_float_model_part() {
 
 #[test]
 fn a_rehearsed_upload_names_files_hashes_and_target() {
-    let folder = Folder::new("upload");
+    let folder = Folder::new("build-upload");
     let out = folder.file("x.cact");
     let rehearse = ["build", "demo", "--out", &out, "--upload", "me/kitchen", "--dry-run"];
     let output = needle(&rehearse, "");

@@ -28,6 +28,7 @@ fn options(numerics: Numerics) -> CpuOptions {
         isa: Isa::detect(),
         numerics,
         threads: Threads::Exactly(1),
+        ..CpuOptions::default()
     }
 }
 

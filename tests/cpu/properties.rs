@@ -53,7 +53,16 @@ fn neither_threads_nor_the_instruction_set_change_a_bit() {
     for numerics in [Numerics::Exact, Numerics::Fast] {
         let run = |isa: Isa, threads: usize| {
             let threads = Threads::Exactly(threads);
-            let model = model(MIXED, CpuOptions { isa, numerics, threads });
+            let cache = None;
+            let model = model(
+                MIXED,
+                CpuOptions {
+                    isa,
+                    numerics,
+                    threads,
+                    cache,
+                },
+            );
             let mut state = state(&model);
             let mut all = logits(&mut state, &tokens);
             all.extend_from_slice(state.extend(&[5]).unwrap());

@@ -91,6 +91,10 @@ pub(crate) struct ModelArgs {
     #[arg(long, default_value = "fast", value_parser = ["fast", "exact"])]
     pub(crate) numerics: String,
 
+    /// How keys and values are kept on the CPU: f32, f16 or int8 [default: f16 with fast numerics, f32 with exact]
+    #[arg(long, value_parser = ["f32", "f16", "int8"])]
+    pub(crate) cache: Option<String>,
+
     /// Say nothing on stderr but errors
     #[arg(long, short)]
     pub(crate) quiet: bool,

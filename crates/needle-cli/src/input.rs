@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use needle_core::{
     Checkpoint, Engine, EngineOptions, Generation, Needle, NeedleBuilder, Provenance, Tokenizer, ToolSet,
-    cpu::{CpuOptions, Numerics, Threads},
+    cpu::{CachePrecision, CpuOptions, Numerics, Threads},
     data::{Dataset, Rejected},
     device::Selected,
     parse_dtype,
@@ -101,6 +101,11 @@ pub(crate) fn engine_with(args: &ModelArgs, threads: Threads) -> Result<Arc<Engi
             "exact" => Numerics::Exact,
             _ => Numerics::Fast,
         },
+        cache: args.cache.as_deref().map(|cache| match cache {
+            "f32" => CachePrecision::Float,
+            "int8" => CachePrecision::Int8,
+            _ => CachePrecision::Half,
+        }),
         ..CpuOptions::default()
     };
     let options = EngineOptions {

@@ -81,6 +81,8 @@ pub struct CpuOptions {
     pub numerics: Numerics,
     /// The threads.
     pub threads: Threads,
+    /// How keys and values are stored; as the numerics say when absent.
+    pub cache: Option<CachePrecision>,
 }
 
 impl Default for CpuOptions {
@@ -89,6 +91,7 @@ impl Default for CpuOptions {
             isa: Isa::detect(),
             numerics: Numerics::default(),
             threads: Threads::default(),
+            cache: None,
         }
     }
 }

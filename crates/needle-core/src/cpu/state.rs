@@ -52,11 +52,11 @@ impl CpuState {
     /// # Errors
     /// [`Error::Unsupported`] for a window of nothing.
     pub fn new(model: &Arc<CpuModel>, window: Window) -> Result<Self> {
-        let precision = match model.options().numerics {
+        let own = match model.options().numerics {
             Numerics::Exact => CachePrecision::Float,
             Numerics::Fast => CachePrecision::Half,
         };
-        Self::with_precision(model, window, precision)
+        Self::with_precision(model, window, model.options().cache.unwrap_or(own))
     }
 
     /// The same with keys and values stored in another precision.

@@ -9,7 +9,7 @@ use needle_core::{
     prompt::{IM_END, Prompt},
 };
 
-use super::{ARCHIVES, CHECKPOINTS, WHOLE, argmax, deviation, ids, logits, model, options, state, tokens, values};
+use super::{ARCHIVES, CHECKPOINTS, argmax, deviation, ids, logits, model, options, state, tokens, values};
 use crate::golden;
 
 #[test]

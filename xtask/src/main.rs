@@ -13,6 +13,7 @@ mod gpu_check;
 mod hub_python;
 mod kernels;
 mod licences;
+mod memory;
 mod nvcc;
 mod tidy;
 
@@ -26,6 +27,7 @@ cargo xtask check cuda --real  the real nvcc (installed from PyPI): what the ker
 cargo xtask check kernels      the GPU kernels in emulation, at length (needs clang 14 or newer)
 cargo xtask gpu-check [OPTION…] every kernel case, the parity suite and measurements on an NVIDIA GPU, with a report
 cargo xtask metal-check [OPT…] the same on an Apple GPU
+cargo xtask check memory       the engine for the CPU under AddressSanitizer (needs nightly Rust)
 cargo xtask features           the feature graph: each GPU feature reaches every candle crate, a plain build none
 cargo xtask hub-python         the cache shared with Python, checked with its own client (installs it from PyPI)
 cargo xtask licences           licences of all dependencies, one copy of the crates that must be single
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         ["check", "cuda", "--real"] => nvcc::run(),
         ["check", "cuda", "--driverless"] => nvcc::run_driverless(),
         ["check", "kernels"] => kernels::run(),
+        ["check", "memory"] => memory::run(),
         ["check", "metal"] => check::metal(),
         ["gpu-check", rest @ ..] => gpu_check::run(gpu_check::Kind::Cuda, rest),
         ["metal-check", rest @ ..] => gpu_check::run(gpu_check::Kind::Metal, rest),

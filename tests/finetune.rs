@@ -125,6 +125,44 @@ fn another_run_s_state_is_refused() {
 }
 
 #[test]
+fn a_run_that_diverges_is_an_error_with_and_without_held_out_rows() {
+    let base = Checkpoint::demo().unwrap();
+    for val_split in [0.25, 0.0] {
+        let options = FinetuneOptions {
+            epochs: 1,
+            learning_rate: 1e30,
+            val_split,
+            ..quick()
+        };
+        let run = Finetune::prepare(&base, &base.tokenizer().unwrap(), &lines(8), options).unwrap();
+        let error = run.course().run(&cpu(), Start::Anew, None, |_| Flow::Continue).err();
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("a lower learning rate"), "{val_split}: {error}");
+    }
+}
+
+#[test]
+fn equal_adapters_are_equal_files() {
+    let base = Checkpoint::demo().unwrap();
+    let run = Finetune::prepare(&base, &base.tokenizer().unwrap(), &lines(8), quick()).unwrap();
+    let adapter = run
+        .course()
+        .run(&cpu(), Start::Anew, None, |_| Flow::Stop)
+        .unwrap()
+        .trainer
+        .adapter()
+        .unwrap();
+    let folder = Scratch::new("finetune-equal");
+    let files = ["a.safetensors", "b.safetensors", "c.safetensors"].map(|name| folder.join(name));
+    let written = files.map(|path| {
+        adapter.save(&path).unwrap();
+        assert_eq!(factors(&Adapter::open(&path).unwrap()), factors(&adapter));
+        std::fs::read(&path).unwrap()
+    });
+    assert!(written.iter().all(|bytes| *bytes == written[0]));
+}
+
+#[test]
 fn an_early_stop_takes_the_best_look() {
     let base = Checkpoint::demo().unwrap();
     let options = FinetuneOptions {

@@ -234,3 +234,23 @@ fn ten_thousand_turns_cost_no_memory() {
     let grown = resident_kb().saturating_sub(before);
     assert!(grown < 200_000, "grew by {grown} kB");
 }
+
+#[test]
+fn any_number_of_threads_takes_any_number_of_positions() {
+    for threads in [7, 16, 33] {
+        let threads = Threads::Exactly(threads);
+        let model = model(
+            MIXED,
+            CpuOptions {
+                threads,
+                ..options(Numerics::Fast)
+            },
+        );
+        let one = crate::cpu::model(MIXED, options(Numerics::Fast));
+        for count in [1, 47, 48, 49, 55, 56, 96, 97, 127, 128, 200] {
+            let tokens = tokens(count, 140);
+            let ours = state(&model).extend(&tokens).unwrap().to_vec();
+            assert_eq!(ours, state(&one).extend(&tokens).unwrap(), "{count} positions");
+        }
+    }
+}

@@ -84,7 +84,7 @@ pub(crate) struct ModelArgs {
     pub(crate) dtype: Option<String>,
 
     /// Threads on the CPU [default: as many as prove fastest while it runs, at most one a core]
-    #[arg(long, value_name = "N", value_parser = numbers::count())]
+    #[arg(long, value_name = "N", value_parser = numbers::threads())]
     pub(crate) threads: Option<usize>,
 
     /// Arithmetic of packed weights on the CPU: fast (16 bits) or exact (float32)

@@ -12,6 +12,7 @@ mod hints;
 mod input;
 mod notice;
 mod numbers;
+mod outputs;
 mod program;
 mod progress;
 mod remarks;

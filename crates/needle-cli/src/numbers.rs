@@ -10,6 +10,11 @@ pub(crate) fn count() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }
 
+/// Threads, from 1 to what no machine exceeds usefully.
+pub(crate) fn threads() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=512)
+}
+
 /// Seconds, from 1 to a day.
 pub(crate) fn seconds() -> RangedU64ValueParser<u64> {
     RangedU64ValueParser::new().range(1..=86_400)

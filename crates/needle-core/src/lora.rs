@@ -19,6 +19,9 @@ pub const TARGETS: [&str; 5] = ["q_proj", "k_proj", "v_proj", "gate_proj", "out_
 /// Entries below this are nothing: a matrix without larger ones is left alone, as the reference does.
 const NOTHING: f32 = 1e-6;
 
+/// Wider than any matrix that it is to be cheaper than.
+const MOST_RANK: usize = 4096;
+
 /// The size of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdapterShape {
@@ -41,10 +44,10 @@ impl AdapterShape {
     }
 
     pub(crate) fn expect_valid(&self) -> Result<()> {
-        if self.rank == 0 || !self.alpha.is_finite() {
+        if !(1..=MOST_RANK).contains(&self.rank) || !self.alpha.is_finite() {
             let Self { rank, alpha } = self;
             return Err(Error::Unsupported(format!(
-                "an adapter needs a rank from 1 on and a finite alpha, found rank {rank}, alpha {alpha}"
+                "an adapter needs a rank from 1 to {MOST_RANK} and a finite alpha, found rank {rank}, alpha {alpha}"
             )));
         }
         Ok(())

@@ -19,7 +19,7 @@ use needle_core::{
 use serde_json::{Value, json};
 
 use super::generate_data;
-use crate::{args::ModelArgs, input, notice, numbers, training::Bar};
+use crate::{args::ModelArgs, input, notice, numbers, outputs, training::Bar};
 
 /// Lines of the data that are named at most.
 const LINES: usize = 10;
@@ -93,7 +93,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
 
-    /// Widths of the archive's matrices: 2, 3, 4, ternary, or a map as `needle build` takes it [default: the base's own]
+    /// Widths of the archive's matrices: 2, 3, 4, ternary, or NAME=BITS,… as `needle build` has it [default: the base's own]
     #[arg(long, value_name = "BITS|MAP")]
     bits: Option<String>,
 
@@ -118,6 +118,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(threads) = args.model.threads {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     }
+    let outputs = Outputs::of(&args.out);
+    let files = Files::beside(&args.out);
+    outputs.expect_apart(args, &files)?;
     let (base, tokenizer) = input::model(&args.model)?;
     let map = match &args.bits {
         Some(text) => BitMap::parse(text)?,
@@ -135,8 +138,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.dry_run {
         return print_plan(args, &plan, &run.try_step(&device)?);
     }
-    let outputs = Outputs::of(&args.out);
-    let files = Files::beside(&args.out);
     let start = start(args, &files)?;
     let bar = Bar::new(args.model.quiet, plan.steps);
     let course = run.course();
@@ -259,6 +260,25 @@ impl Outputs {
             report: adapter.with_extension("report.html"),
             archive: adapter.with_extension("cact"),
         }
+    }
+
+    /// Nothing that is read may be written, nor one file twice.
+    fn expect_apart(&self, args: &Args, files: &Files) -> Result<()> {
+        let made = ["data.jsonl", "generated.jsonl"].map(|ending| args.out.with_extension(ending));
+        let mut written = vec![
+            &self.adapter,
+            &self.metrics,
+            &self.report,
+            &self.archive,
+            &files.state,
+            &files.best,
+        ];
+        if args.generate.is_some() {
+            written.extend(&made);
+        }
+        let model = args.model.model.as_deref().map(Path::new);
+        let read = [Some(Path::new(&args.data)), model, args.model.tokenizer.as_deref()];
+        outputs::expect_apart(written, read.into_iter().flatten())
     }
 }
 

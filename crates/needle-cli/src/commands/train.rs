@@ -16,7 +16,7 @@ use needle_core::{
 };
 use serde_json::json;
 
-use crate::{notice, training::Bar};
+use crate::{notice, outputs, training::Bar};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -54,6 +54,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let written = ["tokenizer.model", "cact"].map(|ending| args.out.with_extension(ending));
+    let files = Files::beside(&args.out);
+    let written = [&args.out, &files.state, &files.metrics, &files.best]
+        .into_iter()
+        .chain(&written);
+    outputs::expect_apart(written, [args.data.as_path(), &args.config])?;
     let recipe = Recipe::open(&args.config)?;
     let map = BitMap::parse(&args.bits)?;
     let data = Dataset::open(&args.data)?;
@@ -70,7 +76,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "rows: {rows} to learn from, {held_out} held out, {too_long} left out as too long"
     ));
     say(format!("tokenizer: {} pieces", run.tokenizer().vocab_size()));
-    let files = Files::beside(&args.out);
     let start = match (args.resume, files.state.exists()) {
         (true, true) => Start::Resumed,
         (true, false) => bail!("nothing to resume: {} is not there", files.state.display()),
@@ -88,10 +93,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     })?;
     bar.finish();
     let mut model = finished.trainer.checkpoint()?;
-    heads(args, &run, &mut model)?;
+    // The heads may have nothing to learn from; the model itself is there by now.
+    model.save_safetensors(&args.out)?;
+    if let Err(error) = heads(args, &run, &mut model) {
+        notice::say(format!("warning: {}", notice::one_line(&error)));
+    }
     model.save_safetensors(&args.out)?;
     let tokenizer = args.out.with_extension("tokenizer.model");
-    std::fs::write(&tokenizer, run.tokenizer().to_sentencepiece())?;
+    run.save_tokenizer(&tokenizer)?;
     let archive = args.out.with_extension("cact");
     model.save_cact(&archive, &map)?;
     let engine = needle_core::Engine::open(&archive, args.device)?;

@@ -108,6 +108,41 @@ fn an_interrupted_run_is_neither_lost_nor_resumed_by_accident() {
 }
 
 #[test]
+fn what_is_read_is_never_replaced() {
+    let folder = Folder::new("finetune-apart");
+    let rows = data(&folder, 4);
+    let base = folder.file("base.cact");
+    fs::copy(super::repository().join("crates/needle-core/assets/demo.cact"), &base).unwrap();
+    let out = |name: &str| folder.file(name);
+    snapshot(
+        "finetune_over_data",
+        &["finetune", &rows, "-m", "demo", "--out", &rows],
+        "",
+    );
+    snapshot(
+        "finetune_over_base",
+        &["finetune", &rows, "-m", &base, "--out", &out("base.safetensors")],
+        "",
+    );
+    snapshot(
+        "finetune_twice",
+        &["finetune", &rows, "-m", "demo", "--out", &out("a.cact")],
+        "",
+    );
+    snapshot(
+        "finetune_no_folder",
+        &["finetune", &rows, "-m", "demo", "--out", &out("none/a.safetensors")],
+        "",
+    );
+    snapshot(
+        "train_over_data",
+        &["train", &rows, "--config", "examples/train.json", "--out", &rows],
+        "",
+    );
+    assert_eq!(folder.names(), ["base.cact", "data.jsonl"]);
+}
+
+#[test]
 fn what_cannot_be_trained_is_refused_in_a_line() {
     let folder = Folder::new("finetune-refused");
     let rows = folder.file("data.jsonl");

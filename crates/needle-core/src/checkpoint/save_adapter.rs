@@ -30,7 +30,7 @@ impl Adapter {
         let stored = self.stacked(path)?;
         let bytes = match path.extension() {
             Some(extension) if extension == "pkl" => self.pickle(&stored),
-            _ => self.safetensors(&stored, path)?,
+            _ => self.safetensors(&stored)?,
         };
         replace(path, |out| out.write_all(&bytes))
     }
@@ -89,7 +89,7 @@ impl Adapter {
         fields
     }
 
-    fn safetensors(&self, stored: &[Stored], path: &Path) -> Result<Vec<u8>> {
+    fn safetensors(&self, stored: &[Stored]) -> Result<Vec<u8>> {
         let mut stored: Vec<Stored> = stored
             .iter()
             .map(|(name, shape, bytes)| (format!("lora/{name}"), shape.clone(), bytes.clone()))
@@ -103,7 +103,7 @@ impl Adapter {
             stored.push(("rows".into(), rows.shape.clone(), bytes));
         }
         let metadata = self.fields().into_iter().map(|(key, value)| (key, value.to_string()));
-        serialize(&stored, metadata.collect()).map_err(|error| Error::format(path, error.to_string()))
+        Ok(serialize(&stored, metadata.collect()))
     }
 
     fn pickle(&self, stored: &[Stored]) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use candle_core::{DType, Device, Tensor};
-use safetensors::{Dtype, tensor::TensorView};
+use serde_json::{Map, Value, json};
 
 use super::{
     replace::replace,
@@ -43,20 +43,29 @@ impl NamedTensors {
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             stored.push((name.clone(), tensor.dims().to_vec(), bytes));
         }
-        let metadata = self.metadata.iter().map(|(key, text)| (key.clone(), text.clone()));
-        let bytes = serialize(&stored, metadata.collect()).map_err(|error| Error::format(path, error.to_string()))?;
+        let bytes = serialize(&stored, self.metadata.clone());
         replace(path, |out| out.write_all(&bytes))
     }
 }
 
-/// A safetensors file of float32 values: name, shape, bytes.
-pub(super) fn serialize(
-    stored: &[(String, Vec<usize>, Vec<u8>)],
-    metadata: std::collections::HashMap<String, String>,
-) -> std::result::Result<Vec<u8>, safetensors::SafeTensorError> {
-    let mut views = vec![];
+/// A safetensors file of float32 values: name, shape, bytes. The same contents give the same bytes.
+pub(super) fn serialize(stored: &[(String, Vec<usize>, Vec<u8>)], metadata: BTreeMap<String, String>) -> Vec<u8> {
+    let mut header = Map::new();
+    header.insert("__metadata__".into(), json!(metadata));
+    let mut end = 0;
     for (name, shape, bytes) in stored {
-        views.push((name, TensorView::new(Dtype::F32, shape.clone(), bytes)?));
+        let start = end;
+        end += bytes.len();
+        let entry = json!({ "dtype": "F32", "shape": shape, "data_offsets": [start, end] });
+        header.insert(name.clone(), entry);
     }
-    safetensors::serialize(views, Some(metadata))
+    let mut header = Value::Object(header).to_string();
+    header.push_str(&" ".repeat(header.len().next_multiple_of(ALIGNMENT) - header.len()));
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.as_bytes());
+    stored.iter().for_each(|(.., bytes)| file.extend(bytes));
+    file
 }
+
+/// The data begins at a multiple of this.
+const ALIGNMENT: usize = 8;

@@ -22,6 +22,7 @@ use crate::{
     decode::Flow,
     device::Selected,
     error::{Error, Result},
+    fingerprint,
     train::{Row, TrainOptions, Trainer},
 };
 
@@ -115,6 +116,23 @@ impl Course<'_> {
             }
         }
         run.finish(device, flow)
+    }
+
+    /// The options with a mark of the rows on both sides and of how they are taken: a run goes on with its own data only.
+    fn options(&self) -> TrainOptions {
+        let mut bytes = Vec::new();
+        for rows in [self.rows, self.held_out] {
+            for row in rows {
+                let ends = [row.target_start as u32, row.ids.len() as u32];
+                bytes.extend(ends.iter().chain(&row.ids).flat_map(|id| id.to_le_bytes()));
+            }
+            bytes.extend(u32::MAX.to_le_bytes());
+        }
+        let mark = fingerprint::sha256(&bytes);
+        TrainOptions {
+            data: format!("{} rows a step of {mark:.16}", self.batch_size),
+            ..self.options.clone()
+        }
     }
 
     /// Steps of an epoch; the last may have fewer rows.

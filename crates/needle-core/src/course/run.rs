@@ -24,7 +24,7 @@ impl<'a> Run<'a> {
         start: Start,
         files: Option<&'a Files>,
     ) -> Result<Self> {
-        let (base, options) = (course.base, course.options.clone());
+        let (base, options) = (course.base, course.options());
         let (trainer, history) = match (start, files) {
             (Start::Resumed, Some(files)) => {
                 let trainer = Trainer::resume(base, device, options, &files.state)?;
@@ -78,12 +78,8 @@ impl<'a> Run<'a> {
         let start = Instant::now();
         let report = self.trainer.step(&batch)?;
         if !report.loss.is_finite() || !report.grad_norm.is_finite() {
-            return Err(Error::Unsupported(format!(
-                "training: the loss is no number at step {} (loss {}, gradient norm {}): a lower learning rate",
-                taken + 1,
-                report.loss,
-                report.grad_norm
-            )));
+            let found = format!("loss {}, gradient norm {}", report.loss, report.grad_norm);
+            return Err(diverged(taken + 1, &found));
         }
         let record = Record::Step {
             step: taken + 1,
@@ -104,10 +100,14 @@ impl<'a> Run<'a> {
             return Ok(None);
         }
         let step = self.steps();
+        let val_loss = self.trainer.evaluate(self.course.held_out)?;
+        if !val_loss.is_finite() {
+            return Err(diverged(step, &format!("loss of the held-out rows {val_loss}")));
+        }
         let record = Record::Look {
             step,
             epoch: (step - 1) / self.course.steps_per_epoch() + 1,
-            val_loss: self.trainer.evaluate(self.course.held_out)?,
+            val_loss,
         };
         self.history.records.push(record.clone());
         if let (Some(_), Some(files), 0) = (self.course.early_stop, self.files, self.history.looks_since_best()) {
@@ -141,7 +141,18 @@ impl<'a> Run<'a> {
         self.trainer.save_state(&files.state)
     }
 
+    /// The weights after the last step are seen by no later loss: a last loss that is no number is an error too.
+    fn expect_finite(&self) -> Result<()> {
+        let rows = &self.course.rows[..self.course.rows.len().min(4)];
+        let loss = self.trainer.evaluate(rows)?;
+        if loss.is_finite() {
+            return Ok(());
+        }
+        Err(diverged(self.steps(), &format!("loss {loss}")))
+    }
+
     pub(super) fn finish(self, device: &Selected, flow: Flow) -> Result<Finished> {
+        self.expect_finite()?;
         let Self {
             course,
             files,
@@ -151,7 +162,7 @@ impl<'a> Run<'a> {
         if let (Some(_), Some(files), Some((best, _))) = (course.early_stop, files, history.best())
             && best != trainer.steps_taken()
         {
-            trainer = Trainer::resume(course.base, device, course.options.clone(), &files.best)?;
+            trainer = Trainer::resume(course.base, device, course.options(), &files.best)?;
         }
         Ok(Finished {
             trainer,
@@ -159,4 +170,10 @@ impl<'a> Run<'a> {
             interrupted: flow == Flow::Stop,
         })
     }
+}
+
+fn diverged(step: usize, found: &str) -> Error {
+    Error::Unsupported(format!(
+        "training: no number at step {step} ({found}): a lower learning rate"
+    ))
 }

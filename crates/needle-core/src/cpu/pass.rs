@@ -135,7 +135,12 @@ impl Work {
         counts: impl Iterator<Item = usize>,
     ) {
         let members = tools.hands.count();
-        let desks = if count >= members * DESK_WORTH { members } else { 1 };
+        let desks = if count >= members * DESK_WORTH {
+            members
+        } else {
+            // As few as hold them all: work that is not worth a member each.
+            count.div_ceil(DESK_TOKENS)
+        };
         self.each = count.div_ceil(desks);
         for (i, desk) in self.desks.iter_mut().enumerate() {
             desk.tokens = (i * self.each).min(count)..((i + 1) * self.each).min(count);

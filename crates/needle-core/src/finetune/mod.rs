@@ -82,7 +82,7 @@ impl<'a> Finetune<'a> {
     }
 
     fn encode(&mut self, rows: &[crate::data::Row], tokenizer: &Tokenizer) -> Vec<Row> {
-        let limit = self.options.max_len;
+        let limit = self.options.max_len.min(self.base.config.max_seq_len);
         let mut encoded = Vec::with_capacity(rows.len());
         for row in rows {
             let (ids, fit) = Row::encode(&row.example, tokenizer, limit);

@@ -13,7 +13,7 @@ pub struct FinetuneOptions {
     pub learning_rate: f64,
     /// The adapter's size.
     pub adapter: AdapterShape,
-    /// Ids of a sequence at most; a longer one loses the end of its completion.
+    /// Ids of a sequence at most, and never more than the model takes; a longer one loses the end of its completion.
     pub max_len: usize,
     /// Share of the rows that is held out to judge by, 0 for none.
     pub val_split: f64,

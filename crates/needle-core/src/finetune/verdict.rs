@@ -30,7 +30,7 @@ pub enum Side {
 /// Packs the base, and the base with the adapter, as `map` says, and asks both the held-out rows along the grammar.
 ///
 /// # Errors
-/// As [`Checkpoint::with_adapters`], [`Checkpoint::to_cact`], [`Engine::new`] and [`score::evaluate`].
+/// As [`Checkpoint::with_adapters`], [`Checkpoint::packed`], [`Engine::new`] and [`score::evaluate`].
 pub fn judge(
     base: &Checkpoint,
     tokenizer: &Tokenizer,

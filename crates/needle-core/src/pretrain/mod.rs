@@ -53,6 +53,21 @@ impl Pretrain {
                 format!("rows may have {found} tokens, the model {limit}"),
             ));
         }
+        for head in recipe.contrastive.iter().chain(&recipe.confidence) {
+            if head.probes == 0 || head.width == 0 || head.batch_size == 0 {
+                return Err(Error::config(
+                    "heads",
+                    "probes, width and batch_size should be at least 1",
+                ));
+            }
+        }
+        if let Some(layer) = config.engram.layers.iter().find(|&&layer| layer >= config.num_layers) {
+            let layers = config.num_layers;
+            return Err(Error::config(
+                "engram_layers",
+                format!("layer {layer} of {layers}, which count from 0"),
+            ));
+        }
         let base = initial_checkpoint(&config, recipe.seed, Some(tokenizer.to_archive_blob()))?;
         let mut too_long = 0;
         let mut encode = |rows: &[data::Row]| -> Vec<Row> {
@@ -102,6 +117,15 @@ impl Pretrain {
     /// The tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
+    }
+
+    /// Writes the tokenizer as a SentencePiece `.model` file, which appears only when it is complete.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn save_tokenizer(&self, path: &Path) -> Result<()> {
+        let model = self.tokenizer.to_sentencepiece();
+        crate::checkpoint::replace(path, |out| out.write_all(&model))
     }
 
     /// The rows on their two sides, those that are too long included.

@@ -20,6 +20,8 @@ pub struct TrainOptions {
     pub activations: Activations,
     /// How loss and gradients are computed.
     pub form: Form,
+    /// What else makes a run the same run, as its caller sees it: a resumed one must have the same.
+    pub data: String,
 }
 
 /// How loss and gradients are computed.
@@ -57,6 +59,7 @@ impl TrainOptions {
             tokens_at_once: Self::TOKENS_AT_ONCE,
             activations: Activations::Automatic,
             form: Form::Fused,
+            data: String::new(),
         }
     }
 }

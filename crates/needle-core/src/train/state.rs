@@ -84,6 +84,7 @@ impl Trainer {
             entry("learning_rate", options.learning_rate.to_string()),
             entry("total_steps", options.total_steps.to_string()),
             entry("seed", options.seed.to_string()),
+            entry("data", options.data.clone()),
             entry("tokens_at_once", options.tokens_at_once.to_string()),
         ])
     }
